@@ -1,0 +1,1 @@
+"""Federated learning as a privacy game, on Flower."""

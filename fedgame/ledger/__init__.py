@@ -1,0 +1,1 @@
+"""The record of every release: events, their store, and offline replay."""

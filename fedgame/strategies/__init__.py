@@ -1,0 +1,1 @@
+"""Strategies: the server half and the client half of each system."""
