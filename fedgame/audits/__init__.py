@@ -1,1 +1,1 @@
-"""."""
+"""Audits: attacks that bound from below what a run leaked."""

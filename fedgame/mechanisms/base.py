@@ -38,7 +38,7 @@ class ClientContext:
 
     @property
     def sensitivity(self) -> float:
-        """L2 sensitivity of the averaged clipped gradient under `neighbours` (SPEC 1.2)."""
+        """L2 sensitivity of the averaged clipped gradient under `neighbours`."""
         if self.neighbours == "example":
             return self.clipping_norm / self.divisor
         return self.clipping_norm * (2.0 if self.neighbours == "client-replace" else 1.0)
@@ -50,7 +50,10 @@ class ClientContext:
 
 
 def strength_to_noise_multiplier(strength: float, step_size: float, sensitivity: float) -> float:
-    """Return z = sqrt(2 s / tau) / sensitivity, the bridge of SPEC 1.3.
+    """Return z = sqrt(2 s / tau) / sensitivity, the bridge from strength to noise multiplier.
+
+    A step adds noise of standard deviation sqrt(2 s tau) to the state and tau times the averaged
+    clipped gradient, so it is a Gaussian mechanism whatever else it does with public quantities.
 
     Args:
         strength: The entropic strength s > 0.
@@ -109,7 +112,7 @@ class Mechanism(Protocol):
             states: Current parameters, shape (clients, parameters).
             gradients: Clipped gradient sums over the public divisor, same shape; the only input
                 that depends on data.
-            strengths: Entropic strength of each client, shape (clients,); the bridge of SPEC 1.3
+            strengths: Entropic strength of each client, shape (clients,); `strength_to_noise_multiplier`
                 turns it into the noise multiplier.
             contexts: Each client's public quantities.
             noise: Standard normal draws, same shape as `states`, each used once.

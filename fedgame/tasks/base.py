@@ -75,7 +75,7 @@ class Task(Protocol):
         ...
 
     def initial_parameters(self, seed: int) -> NDArray[np.float32]:
-        """Return the public initial parameters as one flat vector in `module().parameters()` order."""
+        """Return public initial parameters, one flat vector in `module().parameters()` order."""
         ...
 
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -1,1 +1,1 @@
-"""."""
+"""The privacy game of federated learning: utilities, action updates, preferences."""

@@ -1,0 +1,63 @@
+# Everything a contributor needs; `make` lists it.
+PYTHON ?= python3
+EXPERIMENT ?= experiments/demo.toml
+TORCH_INDEX ?=
+ARGS ?=
+
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check \
+	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+# what is installed depends on [build-system] and [project] alone, not on the settings of tools
+REQUIREMENTS := sed '/^\[tool\./,$$d' pyproject.toml
+
+export PIP_ROOT_USER_ACTION = ignore
+# two threads change sums, and bits with them; on a busy machine they are slower as well
+export OMP_NUM_THREADS = 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check bench config-keys format clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: .venv/.run ## run the demo (EXPERIMENT=file, ARGS=options); writes to runs/ or FEDGAME_HOME
+	FEDGAME_HOME="$${FEDGAME_HOME:-$(CURDIR)/runs}" $(BIN)/fedgame run $(EXPERIMENT) $(ARGS)
+
+test: .venv/.dev ## run all tests (ARGS=pytest options)
+	$(BIN)/pytest $(ARGS)
+
+check: .venv/.dev ## lint, formatting, types, import contracts, configuration keys
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/fedgame keys --pyproject pyproject.toml --check
+
+bench: .venv/.dev ## compare with peers and floors
+	$(BIN)/python -m benchmarks $(ARGS)
+
+config-keys: .venv/.dev ## write every key of an experiment to pyproject.toml, as Flower wants them
+	$(BIN)/fedgame keys --pyproject pyproject.toml
+
+format: .venv/.dev ## format the code
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+clean: ## remove caches and build outputs, keep .venv and runs/
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find fedgame tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "fedgame needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# a stamp holds the requirements that it was installed for
+.venv/.run: pyproject.toml | .venv/bin/python
+	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame (torch is large)"; $(PIP_INSTALL) -e .; }
+	@$(REQUIREMENTS) > $@
+
+.venv/.dev: pyproject.toml | .venv/bin/python
+	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (torch is large)"; $(PIP_INSTALL) -e '.[dev]'; }
+	@$(REQUIREMENTS) > $@

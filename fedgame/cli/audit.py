@@ -1,0 +1,109 @@
+"""`fedgame audit RUN`: ask any accountant about a finished run, offline, from its ledger."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fedgame.accountants.base import Accountant
+    from fedgame.ledger.events import PrivacyEvent
+
+_DEFAULT = "ledger"
+
+
+class _DefaultCommand(TyperGroup):
+    """A group whose first command may go unnamed: `audit RUN` means `audit ledger RUN`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command first unless a command or help was asked for."""
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_DefaultCommand, no_args_is_help=True)
+
+
+@app.callback()
+def _root() -> None:
+    """Audit a finished run: `fedgame audit RUN --accountant NAME`."""
+
+
+@app.command(_DEFAULT)
+def ledger(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    *,
+    accountant: Annotated[
+        str, typer.Option(metavar="NAME", help="pld, rdp, order2, or the paper's claim lsi.")
+    ] = "pld",
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of the epsilons.", show_default="the run's")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
+    ] = False,
+) -> None:
+    """Re-audit a run's ledger: each client's epsilon at delta, and its delta at epsilon 1."""
+    from fedgame import config
+    from fedgame.errors import ConfigError
+    from fedgame.ledger.replay import read_events
+
+    for name in ("config.toml", "ledger.sqlite"):
+        if not (run / name).is_file():
+            raise ConfigError("RUN", str(run), f"is no run folder: it has no {name}")
+    experiment = config.load(config.read_toml(run / "config.toml"))
+    at = experiment.accounting.delta if delta is None else delta
+    if not 0 < at < 1:
+        raise ConfigError("--delta", at, "must be in (0, 1)")
+    judge = config.accountant(accountant, experiment)
+    histories = read_events(run / "ledger.sqlite")
+    result = {
+        "run_dir": str(run.absolute()),
+        "accountant": judge.name,
+        "sound": judge.sound,
+        "delta": at,
+        "neighbours": experiment.training.neighbours,
+        "clients": [_client(judge, client, histories[client], at) for client in sorted(histories)],
+    }
+    if as_json:
+        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+    else:
+        _print(result)
+
+
+def _client(
+    judge: Accountant, client: int, events: Sequence[PrivacyEvent], delta: float
+) -> dict[str, Any]:
+    return {
+        "id": client,
+        "releases": len(events),
+        "epsilon": judge.epsilon(events, delta),
+        "delta_at_epsilon_1": judge.delta(events, 1.0),
+    }
+
+
+def _print(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedgame.cli.progress import number
+
+    kind = "sound" if result["sound"] else "a claim, not sound"
+    table = Table(title=f"{result['accountant']} ({kind}), neighbours {result['neighbours']}")
+    heads = ("client", "releases", f"epsilon at delta {number(result['delta'])}")
+    for head in (*heads, "delta at epsilon 1"):
+        table.add_column(head, justify="right")
+    for client in result["clients"]:
+        values = (client["id"], client["releases"])
+        numbers = (client["epsilon"], client["delta_at_epsilon_1"])
+        table.add_row(*map(str, values), *map(number, numbers))
+    Console().print(table)

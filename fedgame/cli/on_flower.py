@@ -1,0 +1,114 @@
+"""A run on Flower from start to end: stage, start, follow, clean up, explain a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from fedgame.cli.app_folder import stage_app
+from fedgame.cli.flower_process import OwnSuperLink, users_superlink
+from fedgame.cli.flower_run import FlowerRun
+from fedgame.cli.interrupts import Interrupts
+from fedgame.cli.progress import WAITING, ProgressView, read_mark
+from fedgame.cli.summary import read_summary
+from fedgame.config import config_keys_toml, to_toml
+from fedgame.errors import RunFailed
+from fedgame.strategies.settings import Experiment
+
+_TAIL_LINES = 15
+
+
+def run_on_flower(
+    experiment: Experiment, superlink: str | None, console: Console, *, verbose: bool
+) -> dict[str, Any]:
+    """Run an experiment and return its summary with `run_dir` added.
+
+    Nothing is left behind, however the run ends: no process, no port, no temporary folder.
+
+    Args:
+        experiment: What to run.
+        superlink: Name of the user's SuperLink, None for one of our own.
+        console: Where progress goes.
+        verbose: Whether Flower's own log goes there too.
+
+    Raises:
+        RunFailed: The run ended without a summary.
+        typer.Exit: A signal came; the code is the shell's for that signal.
+    """
+    with _scratch() as folder, Interrupts() as interrupts:
+        app = stage_app(folder / "app", config_keys_toml())
+        settings = folder / "run.toml"
+        settings.write_text(to_toml(experiment.flat), encoding="utf-8")
+        own = OwnSuperLink(folder, interrupts)
+        link = contextlib.nullcontext(users_superlink(superlink)) if superlink else own
+        with ProgressView(console, WAITING) as view, link as connection:
+            flower = FlowerRun(connection, interrupts)
+            summary = None
+            if not interrupts.stop:
+                federation = "" if superlink else _federation(experiment)
+                with flower.lines(app, settings, federation) as lines:
+                    summary = _follow(lines, view, verbose=verbose)
+            if interrupts.stop and summary is None:
+                view.say("stopping")
+                if superlink and not flower.stop():
+                    view.say(f"not stopped; try: flwr stop {flower.run_id} {superlink}")
+    if summary is not None:
+        return dict(summary) if superlink else read_summary(Path(str(summary["run_dir"])))
+    if interrupts.stop:
+        raise typer.Exit(interrupts.exit_code)
+    raise _failure(flower, console)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="fedgame-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def _federation(experiment: Experiment) -> str:
+    # Flower's default of 2 CPUs a node leaves a machine with one core without any
+    return f"num-supernodes={experiment.run.nodes} client-resources-num-cpus=1"
+
+
+def _follow(lines: Iterable[str], view: ProgressView, *, verbose: bool) -> Mapping[str, Any] | None:
+    for line in lines:
+        mark = read_mark(line)
+        if mark is None:
+            if verbose:
+                view.say(line)
+        elif mark.kind == "progress":
+            view.show(mark.content)
+        elif mark.kind == "summary":
+            return mark.content
+    return None
+
+
+def _failure(flower: FlowerRun, console: Console) -> RunFailed:
+    """Show the end of the log unless the ServerApp said why it failed, and return the error."""
+    for line in flower.log:
+        mark = read_mark(line)
+        if mark is not None and mark.kind == "error":
+            return RunFailed(str(mark.content.get("message")))
+    lines = [line for line in flower.log if line.strip() and read_mark(line) is None]
+    for line in lines[-_TAIL_LINES:]:
+        console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
+    return RunFailed(f"the run ended without a summary: {_reason(lines)}")
+
+
+def _reason(lines: Sequence[str]) -> str:
+    """Return the message of the last traceback, else the text of Flower's error box."""
+    reason, inside = "", False
+    for line in lines:
+        if line.startswith("Traceback"):
+            inside = True
+        elif inside and not line.startswith(" "):
+            reason, inside = line, False
+        elif line.startswith("│"):
+            reason = line.strip("│ ")
+    return reason or (lines[-1].strip() if lines else "Flower said nothing")

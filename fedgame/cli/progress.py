@@ -1,0 +1,121 @@
+"""What a run says while it runs: marked lines of Flower's log, and the lines that a user sees.
+
+The ServerApp prints `fedgame-progress {...}` after a round, and at the end `fedgame-summary {...}`
+or `fedgame-error {...}`. They cross any SuperLink, near or far, as part of the run's log.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+_MARK = re.compile(r"fedgame-(progress|summary|error) (?=\{)")
+_LINES = 20
+"""About how many rounds get a line where there is no terminal to redraw."""
+
+WAITING = "starting Flower: the first message takes 10-20 s while Ray and torch load"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One marked line: its kind, and the JSON object that it carries."""
+
+    kind: Literal["progress", "summary", "error"]
+    content: Mapping[str, Any]
+
+
+def read_mark(line: str) -> Mark | None:
+    """Return the mark in a line of the log, None if it has none or a damaged one.
+
+    Threads of Flower and Ray write to the same log, so other text may stand before and after.
+    """
+    found = _MARK.search(line)
+    if found is None:
+        return None
+    try:
+        content, _ = json.JSONDecoder().raw_decode(line, found.end())
+    except json.JSONDecodeError:
+        return None
+    kind: Any = found[1]
+    return Mark(kind, content)
+
+
+def number(value: object, digits: int = 4) -> str:
+    """Return a number for a table: a few significant digits, a dash for None or NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return "-"
+    return f"{value:.{digits}g}"
+
+
+def round_line(record: Mapping[str, Any]) -> str:
+    """Return what is worth seeing of one round, as one line."""
+    parts = [
+        ("accuracy", record.get("accuracy")),
+        ("loss", record.get("loss")),
+        ("s-bar", record.get("mean_strength")),
+        ("worst epsilon", record.get("worst_epsilon")),
+        ("exploitability", record.get("exploitability")),
+    ]
+    return "  ".join(f"{name} {number(value)}" for name, value in parts if value is not None)
+
+
+class ProgressView:
+    """A context that shows a run: a bar on a terminal, at most about 20 lines elsewhere."""
+
+    def __init__(self, console: Console, waiting: str) -> None:
+        """Show on `console`; `waiting` is said until the first round is over."""
+        self._console = console
+        self._waiting = waiting
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task(waiting, total=None)
+
+    def __enter__(self) -> ProgressView:
+        if not self._console.is_terminal:
+            self._console.print(self._waiting, highlight=False)
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, record: Mapping[str, Any]) -> None:
+        """Show one round: the fields of a RoundRecord, and `total_rounds`."""
+        done, total = int(record["round"]), int(record["total_rounds"])
+        line = round_line(record)
+        self._bar.update(self._task, description=line, completed=done, total=total)
+        every = math.ceil(total / _LINES)
+        if not self._console.is_terminal and (done == 1 or done == total or done % every == 0):
+            self.say(f"round {done}/{total}  {line}")
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,96 @@
+"""`fedgame run`: one experiment on Flower, or in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedgame.strategies.base import RoundRecord
+    from fedgame.strategies.settings import Experiment
+
+
+def run(
+    experiment: Annotated[
+        Path | None,
+        typer.Argument(metavar="EXPERIMENT.toml", help="Experiment file; without it, the demo."),
+    ] = None,
+    *,
+    run_config: Annotated[
+        list[str] | None,
+        typer.Option("--run-config", "-c", metavar="'KEY=VALUE'", help="Override one key."),
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="Number of simulated nodes.", show_default="2")
+    ] = None,
+    superlink: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Use this SuperLink of Flower's config.toml."),
+    ] = None,
+    no_flower: Annotated[
+        bool, typer.Option("--no-flower", help="Run in this process: same bits, no start-up.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else on stdout.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show Flower's own log as it comes.")
+    ] = False,
+) -> None:
+    """Run an experiment and say what it reached and what leaked.
+
+    EXPERIMENT.toml holds the keys that differ from their defaults (`fedgame keys` lists all);
+    without it, the demo runs.
+
+    A run writes its folder to the key `output-dir`, else to the folder FEDGAME_HOME, else to the
+    user's data folder.
+    """
+    if no_flower and superlink:
+        raise typer.BadParameter("--no-flower and --superlink exclude each other")
+    # before NumPy and torch load: more threads change sums, and with them a run's bits
+    os.environ["OMP_NUM_THREADS"] = "1"
+    from rich.console import Console
+
+    from fedgame.cli.experiment import prepare
+    from fedgame.cli.on_flower import run_on_flower
+    from fedgame.cli.summary import print_summary
+    from fedgame.errors import RunFailed
+
+    ready = prepare(experiment, run_config or [], nodes=nodes, superlink=superlink)
+    console = Console(stderr=True)
+    if no_flower:
+        summary = _in_process(ready, console)
+    else:
+        summary = run_on_flower(ready, superlink, console, verbose=verbose)
+    if as_json:
+        sys.stdout.write(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    else:
+        print_summary(Console(), summary)
+    if summary.get("status") != "finished":
+        raise RunFailed(f"the run failed: {summary.get('reason') or 'no reason given'}")
+
+
+def _in_process(experiment: Experiment, console: Console) -> dict[str, Any]:
+    import contextlib
+    from dataclasses import asdict
+
+    from fedgame.cli.progress import ProgressView
+    from fedgame.runner import run_in_process
+
+    total = experiment.run.rounds
+    with ProgressView(console, "running in this process") as view:
+
+        def listener(record: RoundRecord) -> None:
+            view.show({**asdict(record), "total_rounds": total})
+
+        # stdout is for the summary alone
+        with contextlib.redirect_stdout(sys.stderr):
+            finished = run_in_process(experiment, experiment.run.nodes, listener)
+    return {**finished.summary, "run_dir": str(finished.folder)}

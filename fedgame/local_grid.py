@@ -1,0 +1,120 @@
+"""A Flower Grid inside one process: no SuperLink, no Ray. For tests, quick looks and floors.
+
+Messages pass through the same records, so a strategy cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from flwr.app import Context, Error, Message, Metadata, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore.run import Run
+
+from fedgame.strategies.settings import Scalar
+
+ClientHandler = Callable[[Message, Context], Message]
+"""What a Flower ClientApp is when it is called."""
+
+ReplyHook = Callable[[Message], Message | None]
+"""Sees every reply before the server does; None loses it. Tests use it to play a faulty client."""
+
+_FAILED = 1
+
+
+class LocalGrid(Grid):
+    """Calls a ClientApp directly, one node after the other, in the order of the messages."""
+
+    def __init__(
+        self,
+        app: ClientHandler,
+        nodes: int,
+        run_config: Mapping[str, Scalar],
+        hook: ReplyHook | None = None,
+    ) -> None:
+        """Make `nodes` nodes with the numbers 1 to `nodes`."""
+        self._app = app
+        self._hook = hook
+        self._run = Run.create_empty(run_id=1)
+        self._ids = itertools.count(1)
+        self._replies: dict[str, Message] = {}
+        self._contexts = {
+            node: Context(
+                run_id=1,
+                node_id=node,
+                node_config={"partition-id": node - 1, "num-partitions": nodes},
+                state=RecordDict(),
+                run_config=dict(run_config),
+            )
+            for node in range(1, nodes + 1)
+        }
+
+    def set_run(self, run: Run) -> None:
+        """Set the run."""
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self._run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """Return a message to one node."""
+        return Message(content, dst_node_id, message_type, group_id=group_id, ttl=ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the numbers of all nodes."""
+        return list(self._contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Deliver each message at once and keep the reply."""
+        pushed = []
+        for message in messages:
+            identifier = f"local-{next(self._ids)}"
+            pushed.append(identifier)
+            reply = self._deliver(message, identifier)
+            if reply is not None:
+                self._replies[identifier] = reply
+        return pushed
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the replies that have come to these messages."""
+        return [self._replies.pop(name) for name in message_ids if name in self._replies]
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Deliver the messages and return the replies; `timeout` has nothing to wait for."""
+        del timeout
+        return self.pull_messages(self.push_messages(messages))
+
+    def _deliver(self, message: Message, identifier: str) -> Message | None:
+        node = message.metadata.dst_node_id
+        received = Message(
+            content=message.content,
+            metadata=Metadata(
+                run_id=1,
+                message_id=identifier,
+                src_node_id=0,
+                dst_node_id=node,
+                reply_to_message_id="",
+                group_id=message.metadata.group_id,
+                created_at=time.time(),
+                ttl=message.metadata.ttl,
+                message_type=message.metadata.message_type,
+            ),
+        )
+        try:
+            reply = self._app(received, self._contexts[node])
+        except Exception:  # noqa: BLE001  (a node that crashes is an error reply, as in Flower)
+            reply = Message(Error(_FAILED, "the node failed"), reply_to=received)
+        return self._hook(reply) if self._hook else reply

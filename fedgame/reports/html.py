@@ -1,0 +1,265 @@
+"""The report page of a run: one self-contained HTML file that makes no network request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import TYPE_CHECKING
+
+from fedgame.reports import figures, template
+from fedgame.reports.client_table import client_table
+from fedgame.reports.guarantees import (
+    format_bound,
+    format_number,
+    guarantee_rows,
+    verdict_summary,
+)
+from fedgame.reports.summary import (
+    Config,
+    last_exploitability,
+    model_sha256,
+    population,
+    worst_epsilon,
+)
+from fedgame.strategies.base import RunResult
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+RELATIONS = {
+    "example": "one example of one client is added or removed",
+    "client": "one client's whole contribution becomes zero",
+    "client-replace": "one client's whole contribution is replaced by another",
+}
+ADVERSARY = "An honest-but-curious server and outsiders see every message."
+FROM_SEED = "reproducible: not private against anyone who knows the seed"
+
+FIGURES: tuple[tuple[str, Callable[[RunResult], Figure | None], str], ...] = (
+    (
+        "Accuracy and loss",
+        figures.accuracy_and_loss,
+        "The broadcast model on the public test set after each round; a curve that still climbs "
+        "could gain from more rounds, at a larger privacy cost.",
+    ),
+    (
+        "Mean strength",
+        figures.mean_strength,
+        "The mean of the strengths that clients used in each round; a flat tail means that the "
+        "population has settled.",
+    ),
+    (
+        "Chosen strengths",
+        figures.strength_distribution,
+        "Each column is one round: the stronger a cell's colour, the larger the share of clients "
+        "that used this strength, and the higher the cell, the more noise they added.",
+    ),
+    (
+        "Privacy by preference",
+        figures.epsilon_by_preference,
+        "One circle and one diamond for each client; where clients that value privacy more (to the "
+        "right) chose more noise, the diamonds fall to the right.",
+    ),
+    (
+        "Exploitability",
+        figures.exploitability,
+        "The most that any client could gain by changing its own strength alone, measured on "
+        "public data; at zero the strengths are an equilibrium.",
+    ),
+)
+
+
+def render_report(result: RunResult, config: Config, versions: Mapping[str, str]) -> str:
+    """Return the report page.
+
+    Args:
+        result: What the strategy handed back.
+        config: The resolved configuration.
+        versions: Version of each piece of software, by name.
+    """
+    body = "\n".join(
+        (
+            _header(result, config),
+            _notes(result, config),
+            _key_numbers(result, config),
+            _guarantees(result, config),
+        )
+    )
+    plots, scripts = _plots(result)
+    body += plots + _settings(result, config, versions)
+    return template.PAGE.substitute(
+        policy=template.POLICY,
+        title=escape(_title(result, config)),
+        style=template.STYLE,
+        body=body,
+        scripts=scripts + f"<script>{template.SCRIPT}</script>",
+    )
+
+
+def _title(result: RunResult, config: Config) -> str:
+    cell, task = config.get("cell", "federated run"), config.get("task.name")
+    clients = f"{population(result, config):,} clients"
+    return f"{cell} on {task}, {clients}" if task is not None else f"{cell}, {clients}"
+
+
+def headline(result: RunResult, config: Config) -> str:
+    """Return, as plain sentences, what ran, how well, and what is guaranteed to whom."""
+    sentences = [_outcome(result, config), _promise(result, config), ADVERSARY]
+    if _limits(result, config):
+        sentences.append("The limits below apply.")
+    return " ".join(sentences)
+
+
+def _outcome(result: RunResult, config: Config) -> str:
+    done, planned = len(result.rounds), config.get("rounds", len(result.rounds))
+    rounds = f"{done} of {planned} rounds"
+    reason = f": {result.reason.rstrip('.')}" if result.reason else ""
+    if result.status != "finished":
+        return f"The run failed after {rounds}{reason}."
+    stopped = f" It stopped early{reason}." if done != planned or reason else ""
+    if not result.rounds:
+        return f"No round ran.{stopped}"
+    last = result.rounds[-1]
+    score = f"a test loss of {format_number(last.loss)}"
+    if last.accuracy is not None:
+        score = f"{last.accuracy:.1%} test accuracy"
+    clients = f"{population(result, config):,} clients"
+    return f"After {rounds}, the model of {clients} reaches {score}.{stopped}"
+
+
+def _promise(result: RunResult, config: Config) -> str:
+    worst, delta = worst_epsilon(result), config.get("accountant.delta")
+    neighbours = str(config.get("training.neighbours", ""))
+    relation = f"when {RELATIONS[neighbours]}" if neighbours in RELATIONS else "(relation unknown)"
+    if worst is None or not math.isfinite(worst):
+        return f"No finite ε is guaranteed to every client {relation}."
+    at_delta = f" at δ = {format_number(float(delta))}" if delta is not None else ""
+    return f"Every client is guaranteed ε ≤ {format_bound(worst)}{at_delta} {relation}."
+
+
+def _header(result: RunResult, config: Config) -> str:
+    mode = config.get("mode")
+    kicker = "fedgame run report" + (f", {mode} mode" if mode is not None else "")
+    failed = "" if result.status == "finished" else ' <span class="failed">(failed)</span>'
+    return (
+        f'<header><p class="kicker">{escape(kicker)}</p>'
+        f"<h1>{escape(_title(result, config))}{failed}</h1>"
+        f'<p class="lead">{escape(headline(result, config))}</p></header>'
+    )
+
+
+def _limits(result: RunResult, config: Config) -> list[str]:
+    notes = list(result.notes)
+    from_seed = any(
+        key.rpartition(".")[2] == "noise-secret" and value == "from-seed"
+        for key, value in config.items()
+    )
+    if from_seed and not any(FROM_SEED in note for note in notes):
+        notes.insert(0, f"The noise comes from the public seed, so this run is {FROM_SEED}.")
+    return notes
+
+
+def _notes(result: RunResult, config: Config) -> str:
+    notes = _limits(result, config)
+    if not notes:
+        return ""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    heading = "<h2>What these numbers do not cover</h2>"
+    return f'<aside aria-label="Limits">{heading}<ul>{items}</ul></aside>'
+
+
+def _key_numbers(result: RunResult, config: Config) -> str:
+    last = result.rounds[-1] if result.rounds else None
+    realised = [client.realised for client in result.clients]
+    exploitability = last_exploitability(result)
+    neighbours = f"{config.get('training.neighbours', 'unknown')} neighbours"
+    numbers = [
+        ("Test accuracy", f"{last.accuracy:.1%}" if last and last.accuracy is not None else "", ""),
+        ("Test loss", format_number(last.loss) if last else "", ""),
+        ("Largest guaranteed ε", format_bound(worst_epsilon(result)), neighbours),
+        (
+            "Largest realised ε",
+            format_bound(max(realised)) if realised else "",
+            f"{config.get('accountant.name', '')}, ex post".lstrip(", "),
+        ),
+        ("Mean strength s̄", format_number(last.mean_strength, 3) if last else "", "last round"),
+        (
+            "Exploitability",
+            format_number(exploitability, 3) if exploitability is not None else "",
+            "",
+        ),
+        ("Rounds", f"{len(result.rounds):,}", f"of {config.get('rounds', 'unknown')} planned"),
+        ("Wall time", f"{sum(record.seconds for record in result.rounds):,.0f} s", "all rounds"),
+    ]
+    items = "".join(
+        f'<div><dt>{escape(name)}</dt><dd class="value">{escape(value)}</dd>'
+        f'<dd class="detail">{escape(detail)}</dd></div>'
+        for name, value, detail in numbers
+        if value
+    )
+    return f'<dl class="key">{items}</dl>'
+
+
+def _guarantees(result: RunResult, config: Config) -> str:
+    rows = guarantee_rows(result, config)
+    if not rows:
+        return ""
+    realised = "the realised ε is computed from what happened"
+    if any(client.beta is not None for client in result.clients):
+        realised += " and, where strengths were chosen along the way, is no guarantee"
+    sentences = (f"The guaranteed ε was declared before the run; {realised}.",)
+    text = " ".join(sentences + verdict_summary(rows, config))
+    return (
+        f"<section><h2>Guarantees, client by client</h2><p>{escape(text)}</p>"
+        f"{client_table(rows, config)}</section>"
+    )
+
+
+def _plots(result: RunResult) -> tuple[str, str]:
+    """Return the figures' section, and the scripts that hold plotly and the figures' data."""
+    sections, scripts = [], []
+    for number, (title, draw, caption) in enumerate(FIGURES, start=1):
+        figure = draw(result)
+        if figure is None:
+            continue
+        identifier = f"figure-{number}"
+        sections.append(
+            f"<figure><figcaption><h3>{escape(title)}</h3>{escape(caption)}</figcaption>"
+            f'<div class="plot" id="{identifier}" role="img" aria-label="{escape(title)}" '
+            f'style="min-height:{figure.layout.height}px"></div></figure>'
+        )
+        # "<" occurs in JSON inside strings only; escaped, no text can end the script element.
+        data = str(figure.to_json()).replace("<", "\\u003c")
+        scripts.append(f'<script type="application/json" id="{identifier}-data">{data}</script>')
+    if not sections:
+        return "", ""
+    from plotly.offline import get_plotlyjs
+
+    missing = (
+        "<noscript><p>The figures need JavaScript; metrics.csv has the numbers.</p></noscript>"
+    )
+    section = f"<section><h2>Figures</h2>{missing}{''.join(sections)}</section>"
+    return section, "".join(scripts) + f"<script>{get_plotlyjs()}</script>"
+
+
+def _settings(result: RunResult, config: Config, versions: Mapping[str, str]) -> str:
+    sha256 = model_sha256(result.parameters)
+    return (
+        f"<section><h2>Settings</h2>{_list(config)}</section>"
+        f"<section><h2>Versions</h2>{_list(versions)}</section>"
+        f"<footer>Model of {result.parameters.size:,} parameters, SHA-256 {sha256}</footer>"
+    )
+
+
+def _list(values: Mapping[str, object]) -> str:
+    items = "".join(
+        f"<div><dt>{escape(key)}</dt><dd>{escape(_setting(values[key]))}</dd></div>"
+        for key in sorted(values)
+    )
+    return f'<dl class="list">{items}</dl>'
+
+
+def _setting(value: object) -> str:
+    if value == "":
+        return "(empty)"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,118 @@
+"""The summary of a run: one flat JSON object, whose `status` says whether the run succeeded."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgame.strategies.base import ClientRecord, RoundRecord, RunResult
+
+Setting: TypeAlias = str | int | float | bool
+Config: TypeAlias = Mapping[str, Setting]
+"""The resolved configuration: dotted keys ("jko.tau") to scalars."""
+
+
+def model_sha256(parameters: NDArray[np.float32]) -> str:
+    """Return the SHA-256 of the parameters' little-endian float32 bytes, in hexadecimal.
+
+    Args:
+        parameters: The flat model.
+
+    >>> model_sha256(np.zeros(0, dtype=np.float32))[:16]
+    'e3b0c44298fc1c14'
+    """
+    return hashlib.sha256(np.ascontiguousarray(parameters, dtype="<f4").tobytes()).hexdigest()
+
+
+def worst_epsilon(result: RunResult) -> float | None:
+    """Return the largest guarantee of any client, None if no guarantee was recorded.
+
+    A run that failed before its clients were recorded still has the value of its last round. A NaN
+    anywhere makes the answer NaN: an unknown guarantee is not a small one.
+    """
+    guarantees = [client.guarantee for client in result.clients]
+    if not guarantees:
+        return result.rounds[-1].worst_epsilon if result.rounds else None
+    return math.nan if any(map(math.isnan, guarantees)) else max(guarantees)
+
+
+def last_exploitability(result: RunResult) -> float | None:
+    """Return the exploitability recorded last, None without a game."""
+    recorded = [r.exploitability for r in result.rounds if r.exploitability is not None]
+    return recorded[-1] if recorded else None
+
+
+def population(result: RunResult, config: Config) -> int:
+    """Return the number of clients that the run was configured with."""
+    return int(config.get("num-clients", len(result.clients)))
+
+
+def summarise(result: RunResult, config: Config) -> dict[str, Any]:
+    """Return the summary of a run, ready for `json.dumps(..., allow_nan=False)`.
+
+    Args:
+        result: What the strategy handed back.
+        config: The resolved configuration; a key that it lacks becomes None.
+
+    Returns:
+        Plain Python values only. Numbers are finite: an infinite or undefined one becomes None.
+    """
+    last: RoundRecord | None = result.rounds[-1] if result.rounds else None
+    summary = {
+        "status": result.status,
+        "reason": result.reason,
+        "strategy": config.get("strategy.name", config.get("strategy")),
+        "cell": config.get("cell"),
+        "task": config.get("task.name"),
+        "mode": config.get("mode"),
+        "neighbours": config.get("training.neighbours"),
+        "delta": config.get("accountant.delta"),
+        "accountant": config.get("accountant.name"),
+        "population": population(result, config),
+        "seed": config.get("seed"),
+        "rounds": len(result.rounds),
+        "planned_rounds": config.get("rounds"),
+        "accuracy": last.accuracy if last else None,
+        "loss": last.loss if last else None,
+        "model_sha256": model_sha256(result.parameters),
+        "s_bar": last.mean_strength if last else None,
+        "exploitability": last_exploitability(result),
+        "worst_epsilon": worst_epsilon(result),
+        "notes": result.notes,
+        "clients": [_client(client) for client in result.clients],
+    }
+    finite: dict[str, Any] = _finite(summary)
+    return finite
+
+
+def _client(client: ClientRecord) -> dict[str, Any]:
+    return {
+        "id": client.id,
+        "num_examples": client.num_examples,
+        "beta": client.beta,
+        "strength": client.strength,
+        "noise_multiplier": client.noise_multiplier,
+        "epsilon": client.epsilon,
+        "guarantee": client.guarantee,
+        "realised": client.realised,
+        "claimed_delta": client.claimed_delta,
+        "sound_delta_at_epsilon_1": client.sound_delta_at_epsilon_1,
+    }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        # float() also strips subclasses, which JSON encoders may print in their own way.
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_finite(item) for item in value]
+    return value

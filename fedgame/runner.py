@@ -1,0 +1,130 @@
+"""One experiment, one Grid, one run folder: what the ServerApp and the in-process run share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from flwr.serverapp import Grid
+
+from fedgame import config
+from fedgame.errors import AccountingError, LedgerError
+from fedgame.ledger.store import Ledger, merge, missing
+from fedgame.local_grid import LocalGrid, ReplyHook
+from fedgame.reports.run_folder import (
+    append_metrics,
+    collect_versions,
+    create_run_folder,
+    write_run,
+    write_settings,
+)
+from fedgame.strategies.base import ProgressListener, RoundRecord
+from fedgame.strategies.handlers import make_client_app
+from fedgame.strategies.mfpg import MfpgServer
+from fedgame.strategies.outcome import Accountants, run_result
+from fedgame.strategies.settings import Experiment
+from fedgame.strategies.threads import single_thread
+
+SOUND = ("rdp", "pld", "order2")
+"""The accountants whose epsilons stand in every client table."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Where a run's files are, and its summary."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+
+
+def output_dir(experiment: Experiment) -> tuple[Path, bool]:
+    """Return the folder for run folders and whether it is our own default.
+
+    The default is FEDGAME_HOME, else the user's data folder; never the working directory, since a
+    SuperLink's is wherever it was first started.
+    """
+    if experiment.run.output_dir:
+        return Path(experiment.run.output_dir).expanduser().absolute(), False
+    home = os.environ.get("FEDGAME_HOME")
+    if home:
+        return Path(home).expanduser().absolute(), True
+    return Path(platformdirs.user_data_dir("fedgame")) / "runs", True
+
+
+def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finished:
+    """Run an experiment over a grid and write its folder.
+
+    Args:
+        experiment: The experiment.
+        grid: Flower's grid.
+        listener: Called after each round.
+
+    Raises:
+        FedgameError: Bad input, before any round; or the run could not go on.
+    """
+    parent, create = output_dir(experiment)
+    accountants = _accountants(experiment)
+    folder = create_run_folder(parent, experiment.run.run_name, create_parents=create)
+    versions = collect_versions()
+    write_settings(folder, experiment.flat, versions)
+
+    def listen(record: RoundRecord) -> None:
+        append_metrics(folder, record)
+        listener(record)
+
+    with single_thread(), Ledger(folder / "ledger.sqlite") as ledger:
+        server = MfpgServer(experiment, grid, folder, ledger, accountants.guarantee, listen)
+        trained = server.train()
+        _merge(folder, ledger)
+        result = run_result(trained, ledger.events_by_client(), accountants)
+    return Finished(folder, write_run(folder, result, experiment.flat, versions))
+
+
+def _accountants(experiment: Experiment) -> Accountants:
+    table = {name: config.accountant(name, experiment) for name in SOUND}
+    try:
+        claim = config.accountant("lsi", experiment)
+    except AccountingError:
+        claim = None
+    return Accountants(table[experiment.accounting.name], table, claim)
+
+
+def _merge(folder: Path, ledger: Ledger) -> None:
+    """Add the rows of simulated nodes to the run's ledger, then drop the nodes' files.
+
+    A node may hold rows whose reply was lost or rejected: they count. The server may not hold a
+    row that its node lacks. Deployed nodes keep their ledgers to themselves.
+    """
+    sources = sorted(folder.glob("node-*.sqlite"))
+    if not sources:
+        return
+    merge(ledger, sources)
+    lost = missing(ledger, sources)
+    if lost:
+        raise LedgerError(f"{len(lost)} releases are in no node's ledger, the first is {lost[0]}")
+    for source in sources:
+        for file in folder.glob(source.name + "*"):
+            file.unlink()
+
+
+def run_in_process(
+    experiment: Experiment,
+    nodes: int,
+    listener: ProgressListener,
+    hook: ReplyHook | None = None,
+) -> Finished:
+    """Run an experiment in this process: no Flower processes, no Ray, the same bits.
+
+    Args:
+        experiment: The experiment.
+        nodes: How many nodes to spread the clients over.
+        listener: Called after each round.
+        hook: Sees every reply before the server does; see `LocalGrid`.
+    """
+    experiment = replace(experiment, run=replace(experiment.run, nodes=nodes))
+    grid = LocalGrid(make_client_app(config.load), nodes, experiment.flat, hook)
+    return run(experiment, grid, listener)

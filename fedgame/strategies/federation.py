@@ -1,0 +1,169 @@
+"""Nodes and messages: wait for nodes, send orders, collect the replies that can be trusted."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from fedgame.errors import InvalidReply, RunFailed
+from fedgame.messages import Registration
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+REGISTER = "query.register"
+TRAIN = "train"
+
+_SETTLE_SECONDS = 2.0
+_POLL_SECONDS = 0.2
+_FIRST_PAUSE = 0.005
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Which node hosts which client; arrays are over the registered clients in order.
+
+    Attributes:
+        clients: Numbers of the registered clients, ascending, shape (clients,).
+        counts: Their numbers of examples.
+        betas: Their privacy preferences.
+        curvatures: Their declared Hessian traces, zeros where not asked for.
+        positions: For each node, the positions of its clients in these arrays.
+        places: For each node, its place among the nodes.
+    """
+
+    clients: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    betas: NDArray[np.float64]
+    curvatures: NDArray[np.float64]
+    positions: Mapping[int, NDArray[np.int64]]
+    places: Mapping[int, int]
+
+    @classmethod
+    def gather(cls, nodes: list[int], registrations: Mapping[int, Registration]) -> Hosts:
+        """Put registrations together; a node that names another node's client is left out."""
+        accepted: dict[int, Registration] = {}
+        taken: set[int] = set()
+        for node in nodes:
+            registration = registrations.get(node)
+            if registration is None or not len(registration.clients):
+                continue
+            if taken & set(registration.clients.tolist()):
+                log.warning("node %d names a client of another node: left out", node)
+                continue
+            taken |= set(registration.clients.tolist())
+            accepted[node] = registration
+        clients = np.array(sorted(taken), dtype=np.int64)
+        positions = {
+            node: np.searchsorted(clients, own.clients) for node, own in accepted.items()
+        }
+
+        def ordered(field: str) -> NDArray[Any]:
+            values = np.zeros(len(clients))
+            for node, own in accepted.items():
+                values[positions[node]] = getattr(own, field)
+            return values
+
+        return cls(
+            clients=clients,
+            counts=ordered("counts").astype(np.int64),
+            betas=ordered("betas"),
+            curvatures=ordered("curvatures"),
+            positions=positions,
+            places={node: place for place, node in enumerate(nodes)},
+        )
+
+
+def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
+    """Return the sorted ids of the nodes that take part.
+
+    Nodes register one by one, so with `wanted` = 0 the nodes count as complete when their number
+    has not changed for two seconds.
+
+    Raises:
+        RunFailed: Fewer than `wanted` nodes (or none) came in `timeout` seconds.
+    """
+    start = time.monotonic()
+    seen: list[int] = []
+    changed = start
+    while time.monotonic() - start < timeout:
+        nodes = sorted(grid.get_node_ids())
+        if wanted and len(nodes) >= wanted:
+            return nodes[:wanted]
+        if nodes != seen:
+            seen, changed = nodes, time.monotonic()
+        if not wanted and seen and time.monotonic() - changed >= _SETTLE_SECONDS:
+            return seen
+        time.sleep(_POLL_SECONDS)
+    expected = str(wanted) if wanted else "at least 1"
+    raise RunFailed(
+        f"nodes = {wanted}: {len(seen)} nodes came in {timeout:g} s, {expected} are needed"
+    )
+
+
+def exchange(
+    grid: Grid,
+    orders: Mapping[int, RecordDict],
+    message_type: str,
+    round_: int,
+    timeout: float,
+    read: Callable[[int, RecordDict], R],
+) -> dict[int, R]:
+    """Send one order to each node and return the replies that pass validation, by node.
+
+    A missing reply, an error reply and a reply that `read` refuses are logged and left out.
+
+    Args:
+        grid: Flower's grid.
+        orders: Content of the message to each node.
+        message_type: Flower's message type, which routes to the client's function.
+        round_: Number of the round, used as the group of the messages.
+        timeout: Seconds to wait for replies.
+        read: Turns the content of a node's reply into a payload, or raises InvalidReply.
+    """
+    messages = [
+        Message(content, node, message_type, group_id=str(round_), ttl=2 * timeout)
+        for node, content in orders.items()
+    ]
+    pushed = grid.push_messages(messages)
+    asked = {name: node for name, node in zip(pushed, orders, strict=True) if name}
+    replies: dict[int, R] = {}
+    for reply in _collect(grid, set(asked), timeout):
+        node = asked[reply.metadata.reply_to_message_id]
+        if reply.has_error():
+            log.warning("round %d: node %d failed (code %d)", round_, node, reply.error.code)
+            continue
+        try:
+            replies[node] = read(node, reply.content)
+        except InvalidReply as error:
+            log.warning("round %d: reply of node %d rejected: %s", round_, node, error)
+    for node in orders.keys() - replies.keys():
+        log.warning("round %d: no valid reply of node %d", round_, node)
+    return replies
+
+
+def _collect(grid: Grid, pending: set[str], timeout: float) -> Iterator[Message]:
+    """Pull until every message has its one reply or the time is over.
+
+    Flower's own send_and_receive sleeps three seconds between two looks.
+    """
+    deadline = time.monotonic() + timeout
+    pause = _FIRST_PAUSE
+    while pending and time.monotonic() < deadline:
+        for reply in grid.pull_messages(pending):
+            if reply.metadata.reply_to_message_id in pending:
+                pending.remove(reply.metadata.reply_to_message_id)
+                pause = _FIRST_PAUSE
+                yield reply
+        if pending:
+            time.sleep(pause)
+            pause = min(2 * pause, _POLL_SECONDS)

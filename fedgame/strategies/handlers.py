@@ -1,0 +1,87 @@
+"""The ClientApp: routes Flower's messages to the client half, and lets no exception text out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedgame.errors import DuplicateRow, FedgameError
+from fedgame.messages import (
+    pack_registration,
+    pack_round_reply,
+    unpack_registration_order,
+    unpack_round_order,
+)
+from fedgame.strategies.mfpg import MfpgClient
+from fedgame.strategies.node import Node
+from fedgame.strategies.settings import Experiment, Scalar
+from fedgame.strategies.threads import single_thread
+
+log = logging.getLogger(__name__)
+
+Loader = Callable[[Mapping[str, Scalar]], Experiment]
+"""Turns a flat configuration into an experiment."""
+
+FAILED, REFUSED, REPLAYED = 1001, 1002, 1003
+"""Codes of error replies. Their text is fixed, since an exception's could carry data."""
+
+_CACHED_NODES = 64
+
+
+
+def make_client_app(load: Loader) -> ClientApp:
+    """Return a ClientApp that serves any experiment that `load` accepts."""
+    app = ClientApp()
+    clients: dict[tuple[object, ...], MfpgClient] = {}
+
+    def client(context: Context) -> MfpgClient:
+        key = (context.run_id, *context.run_config.items(), *context.node_config.items())
+        if key not in clients:
+            if len(clients) >= _CACHED_NODES:
+                clients.clear()
+            clients[key] = MfpgClient(load(context.run_config), Node(context.node_config))
+        return clients[key]
+
+    @app.query("register")
+    def register(message: Message, context: Context) -> Message:
+        return _answer(
+            message,
+            context,
+            lambda content: pack_registration(
+                client(context).register(unpack_registration_order(content))
+            ),
+        )
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        return _answer(
+            message,
+            context,
+            lambda content: pack_round_reply(client(context).train(unpack_round_order(content))),
+        )
+
+    return app
+
+
+def _answer(
+    message: Message, context: Context, half: Callable[[RecordDict], RecordDict]
+) -> Message:
+    """Run the client half on one thread; whatever goes wrong becomes a fixed error reply."""
+    try:
+        with single_thread():
+            return Message(half(message.content), reply_to=message)
+    except DuplicateRow:
+        log.warning("a round that was answered before was asked for again: refused")
+        return Message(Error(REPLAYED, "this round was answered before"), reply_to=message)
+    except FedgameError as error:
+        log.error("refused: %s", error)  # noqa: TRY400  (the text is written for users)
+        return Message(Error(REFUSED, "the node refused; its log says why"), reply_to=message)
+    except Exception as error:
+        if Node(context.node_config).data is None:
+            log.exception("a simulated node failed")
+        else:
+            log.error("the node failed: %s", type(error).__name__)  # noqa: TRY400  (no data in logs)
+        return Message(Error(FAILED, "the node failed; its log says why"), reply_to=message)

@@ -1,0 +1,367 @@
+"""The privacy grid on Flower: DP-SGD, MFEP, MAPG-DP and MFPG are four settings of it.
+
+One round, all four cells (MFPG paper, algorithm 1): action update -> local update -> accountant
+update -> mean strength -> FedAvg. The client half chooses and trains; the server half plans,
+validates, sums and says what was spent.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from fedgame.accountants.base import Accountant
+from fedgame.errors import RunFailed
+from fedgame.games.privacy.mapg import Mapg
+from fedgame.games.privacy.mean_field import MeanField
+from fedgame.ledger.events import LedgerRow, PrivacyEvent, UnaccountedRelease
+from fedgame.ledger.store import Ledger
+from fedgame.messages import (
+    Registration,
+    RegistrationOrder,
+    RoundOrder,
+    RoundReply,
+    pack_registration_order,
+    pack_round_order,
+    unpack_registration,
+    unpack_round_reply,
+)
+from fedgame.randomness import generator, public_generator
+from fedgame.strategies.aggregation import acceptable, sum_limit, to_float, weighted_sum
+from fedgame.strategies.base import ProgressListener, RoundRecord
+from fedgame.strategies.bounds import update_bound
+from fedgame.strategies.certificates import PublicGame, mean_curvature
+from fedgame.strategies.cohort import Cohort
+from fedgame.strategies.data import federated_data
+from fedgame.strategies.federation import REGISTER, TRAIN, Hosts, exchange, wait_for_nodes
+from fedgame.strategies.node import Node
+from fedgame.strategies.plan import Plan, choice_charge, make_plan
+from fedgame.strategies.settings import Experiment
+from fedgame.tasks.evaluation import evaluate
+
+FloatArray = NDArray[np.float64]
+
+NODE_LEDGERS = "node-{place}.sqlite"
+"""Name of a simulated node's own ledger in the run folder."""
+
+
+def choice_event(experiment: Experiment) -> PrivacyEvent | None:
+    """Return the event of one choice from the grid: charged, unaccounted, or none if public."""
+    game = experiment.game
+    if not isinstance(game, MeanField) or game.selection == "public":
+        return None
+    neighbours = experiment.training.neighbours
+    return choice_charge(experiment) or UnaccountedRelease(neighbours, "argmin choice")
+
+
+class MfpgClient:
+    """The client half: one node's clients."""
+
+    def __init__(self, experiment: Experiment, node: Node) -> None:
+        """Keep the experiment; data are loaded when first needed."""
+        self._experiment = experiment
+        self._node = node
+        self._cohorts: dict[tuple[str, tuple[int, ...]], Cohort] = {}
+
+    def register(self, order: RegistrationOrder) -> Registration:
+        """Declare the clients hosted here, their numbers of examples and preferences: public."""
+        experiment = self._experiment
+        total = experiment.run.num_clients
+        clients = np.array(self._node.clients(order.place, order.nodes, total), dtype=np.int64)
+        counts = federated_data(experiment).counts[clients]
+        betas = experiment.population.betas(total)[clients]
+        curvatures = np.zeros(len(clients))
+        game = experiment.game
+        if isinstance(game, Mapg) and game.curvature == "own":
+            curvatures = self._own_curvatures(order, clients)
+        return Registration(clients, counts, betas, curvatures)
+
+    def _own_curvatures(self, order: RegistrationOrder, clients: NDArray[np.int64]) -> FloatArray:
+        """Return the Hessian traces of the clients' own data; the ledger says it has no guarantee."""
+        experiment, data = self._experiment, federated_data(self._experiment)
+        event = UnaccountedRelease(experiment.training.neighbours, "own curvature")
+        self._write(order, [LedgerRow(int(k), 0, 0, "curvature", event) for k in clients])
+        secret = self._node.secret(experiment, order.run_name)
+        initial = experiment.task.initial_parameters(experiment.run.seed)
+        measure = partial(mean_curvature, experiment, initial)
+        rngs = [generator(secret, int(k), 0, "curvature") for k in clients]
+        return np.array(
+            [measure(data.client(int(k)), rng) for k, rng in zip(clients, rngs, strict=True)]
+        )
+
+    def train(self, order: RoundOrder) -> RoundReply:
+        """Choose, train, write the ledger, and only then answer."""
+        cohort = self._cohort(order)
+        strengths = order.strengths
+        if order.choose:
+            strengths = cohort.choose(order)
+        local = cohort.train(order.round, order.parameters, strengths)
+        events = zip(cohort.clients, local.events, strict=True)
+        rows = [LedgerRow(client, order.round, 0, "update", event) for client, event in events]
+        choice = choice_event(self._experiment) if order.choose else None
+        if choice is not None:
+            rows += [LedgerRow(k, order.round, 0, "choice", choice) for k in cohort.clients]
+        self._write(order, rows)
+        used = acceptable(local.updates)
+        return RoundReply(
+            clients=order.clients,
+            counts=cohort.counts,
+            strengths=strengths,
+            used=used,
+            update=weighted_sum(local.updates[used], order.weights[used]),
+        )
+
+    def _write(self, order: RegistrationOrder | RoundOrder, rows: list[LedgerRow]) -> None:
+        path = self._node.ledger(order.run_name, order.ledger)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with Ledger(path) as ledger:
+            ledger.append(rows)
+
+    def _cohort(self, order: RoundOrder) -> Cohort:
+        key = (order.run_name, tuple(int(client) for client in order.clients))
+        if key not in self._cohorts:
+            secret = self._node.secret(self._experiment, order.run_name)
+            data = federated_data(self._experiment)
+            self._cohorts = {key: Cohort(self._experiment, data, key[1], secret)}
+        return self._cohorts[key]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What the rounds leave behind; arrays are over the registered clients, in order.
+
+    Attributes:
+        plan: The public plan.
+        hosts: Which node hosts which client.
+        parameters: The final model.
+        rounds: One record a round.
+        strengths: Strength of each client in each round, shape (rounds, clients), NaN if missing.
+        last_strengths: Strength in force at the end, shape (clients,).
+        reason: Why the run stopped early; empty if it did not.
+        failed: Whether it stopped because it could not go on.
+    """
+
+    plan: Plan
+    hosts: Hosts
+    parameters: NDArray[np.float32]
+    rounds: tuple[RoundRecord, ...]
+    strengths: FloatArray
+    last_strengths: FloatArray
+    reason: str
+    failed: bool
+
+
+class MfpgServer:
+    """The server half: one run from registration to the last round."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        grid: Grid,
+        folder: Path,
+        ledger: Ledger,
+        accountant: Accountant,
+        listener: ProgressListener,
+    ) -> None:
+        """Register the nodes and plan the run; nothing is released yet.
+
+        Args:
+            experiment: The experiment.
+            grid: Flower's grid.
+            folder: The run folder; its name is the run's name.
+            ledger: The server's ledger.
+            accountant: The accountant of the guarantee.
+            listener: Called after each round.
+
+        Raises:
+            RunFailed: Too few nodes or clients came.
+            CalibrationError: The target epsilon cannot be reached.
+        """
+        self._experiment, self._grid, self._folder = experiment, grid, folder
+        self._ledger, self._accountant, self._listener = ledger, accountant, listener
+        self._test = federated_data(experiment).test
+        self._module = experiment.task.module()
+        self._hosts = self._register()
+        initial = experiment.task.initial_parameters(experiment.run.seed)
+        self._curvatures = self._public_curvatures(initial)
+        self._plan = make_plan(
+            experiment, self._hosts.counts, self._hosts.betas, self._curvatures, accountant
+        )
+        self._public = PublicGame(self._plan, self._test)
+        self._parameters = initial
+        self._strengths = self._plan.strengths
+        self._mean_strength = float(self._plan.strengths.mean())
+
+    def _register(self) -> Hosts:
+        run = self._experiment.run
+        nodes = wait_for_nodes(self._grid, run.nodes, run.node_timeout)
+        orders = {
+            node: pack_registration_order(
+                RegistrationOrder(place, len(nodes), self._folder.name, self._node_ledger(place))
+            )
+            for place, node in enumerate(nodes)
+        }
+        replies = exchange(
+            self._grid,
+            orders,
+            REGISTER,
+            0,
+            run.reply_timeout,
+            lambda _, content: unpack_registration(content, run.num_clients),
+        )
+        hosts = Hosts.gather(nodes, replies)
+        if len(hosts.clients) < run.min_clients:
+            raise RunFailed(
+                f"min-clients = {run.min_clients}: only {len(hosts.clients)} clients registered"
+            )
+        return hosts
+
+    def _node_ledger(self, place: int) -> str:
+        return str(self._folder / NODE_LEDGERS.format(place=place))
+
+    def _public_curvatures(self, parameters: NDArray[np.float32]) -> FloatArray:
+        game = self._experiment.game
+        if not isinstance(game, Mapg) or game.curvature == "own":
+            return self._hosts.curvatures
+        rng = public_generator(self._experiment.run.seed, "public curvature")
+        curvature = mean_curvature(self._experiment, parameters, self._test, rng)
+        return np.full(len(self._hosts.clients), curvature)
+
+    def train(self) -> Trained:
+        """Run the rounds until the plan is done, a budget would be exceeded, or too few answer."""
+        run, accounting = self._experiment.run, self._experiment.accounting
+        records: list[RoundRecord] = []
+        strengths: list[FloatArray] = []
+        reason, failed = "", False
+        for round_ in range(1, run.rounds + 1):
+            start = time.monotonic()
+            cost = self._guarantee(round_)
+            if 0 < accounting.max_epsilon < cost:
+                reason = (
+                    f"accountant.max-epsilon = {accounting.max_epsilon:g}: round {round_} would "
+                    f"take the worst client's epsilon to {cost:.4g}"
+                )
+                break
+            used = self._round(round_)
+            count = int(np.isfinite(used).sum())
+            if count < run.min_clients:
+                reason, failed = (
+                    f"min-clients = {run.min_clients}: round {round_} has {count} valid updates"
+                ), True
+                break
+            strengths.append(used)
+            records.append(self._record(round_, used, start))
+            self._listener(records[-1])
+        return Trained(
+            plan=self._plan,
+            hosts=self._hosts,
+            parameters=self._parameters,
+            rounds=tuple(records),
+            strengths=np.array(strengths).reshape(len(records), len(self._hosts.clients)),
+            last_strengths=self._strengths,
+            reason=reason,
+            failed=failed,
+        )
+
+    def _guarantee(self, rounds: int) -> float:
+        client = self._plan.weakest_client(self._strengths)
+        events = self._plan.guarantee(client, rounds, self._strengths)
+        return self._accountant.epsilon(events, self._experiment.accounting.delta)
+
+    def _round(self, round_: int) -> FloatArray:
+        """Run one round; return the strength each client used, NaN where its update is missing."""
+        game = self._experiment.game
+        public_loss = np.empty(0)
+        if isinstance(game, MeanField) and game.selection == "public":
+            public_loss = self._public.loss_term(round_, self._parameters, self._mean_strength)
+        orders = {
+            node: self._order(round_, node, positions, public_loss)
+            for node, positions in self._hosts.positions.items()
+        }
+        replies = exchange(
+            self._grid,
+            {node: pack_round_order(order) for node, order in orders.items()},
+            TRAIN,
+            round_,
+            self._experiment.run.reply_timeout,
+            lambda node, content: unpack_round_reply(
+                content,
+                orders[node],
+                self._hosts.counts[self._hosts.positions[node]],
+                self._limit(orders[node]),
+            ),
+        )
+        return self._apply(round_, replies)
+
+    def _order(
+        self, round_: int, node: int, positions: NDArray[np.int64], public_loss: FloatArray
+    ) -> RoundOrder:
+        return RoundOrder(
+            round=round_,
+            parameters=self._parameters,
+            mean_strength=self._mean_strength,
+            grid=self._plan.grid,
+            choose=self._plan.chooses(round_),
+            clients=self._hosts.clients[positions],
+            weights=self._plan.weights[positions],
+            strengths=self._strengths[positions],
+            public_loss=public_loss,
+            run_name=self._folder.name,
+            ledger=self._node_ledger(self._hosts.places[node]),
+        )
+
+    def _limit(self, order: RoundOrder) -> int:
+        largest = float(max(order.strengths.max(), order.grid.max(initial=0.0)))
+        bound = update_bound(self._experiment, self._parameters, largest)
+        return sum_limit(bound * float(order.weights.sum()), len(order.clients))
+
+    def _apply(self, round_: int, replies: dict[int, RoundReply]) -> FloatArray:
+        """Charge every client that answered, then add the sum to the model."""
+        used = np.full(len(self._hosts.clients), np.nan)
+        total = np.zeros(len(self._parameters), dtype=np.int64)
+        rows: list[LedgerRow] = []
+        for node, reply in replies.items():
+            positions = self._hosts.positions[node]
+            self._strengths[positions] = reply.strengths
+            used[positions] = np.where(reply.used, reply.strengths, np.nan)
+            total += reply.update
+            rows += self._rows(round_, positions)
+        self._ledger.append(rows)
+        self._parameters = (self._parameters + to_float(total)).astype(np.float32)
+        if np.isfinite(used).any():
+            self._mean_strength = float(np.nanmean(used))
+        return used
+
+    def _rows(self, round_: int, positions: NDArray[np.int64]) -> list[LedgerRow]:
+        rows = []
+        choice = choice_event(self._experiment) if self._plan.chooses(round_) else None
+        for position in positions:
+            client = int(self._hosts.clients[position])
+            event = self._plan.update_event(int(position), float(self._strengths[position]))
+            rows.append(LedgerRow(client, round_, 0, "update", event))
+            if choice is not None:
+                rows.append(LedgerRow(client, round_, 0, "choice", choice))
+        return rows
+
+    def _record(self, round_: int, used: FloatArray, start: float) -> RoundRecord:
+        loss, accuracy = evaluate(
+            self._experiment.task, self._module, self._parameters, self._test
+        )
+        return RoundRecord(
+            round=round_,
+            loss=loss,
+            accuracy=accuracy,
+            mean_strength=float(np.nanmean(used)),
+            worst_epsilon=self._guarantee(round_),
+            exploitability=self._public.exploitability(
+                round_, self._parameters, self._mean_strength, self._strengths, self._curvatures
+            ),
+            clients=int(np.isfinite(used).sum()),
+            seconds=time.monotonic() - start,
+        )

@@ -1,0 +1,79 @@
+"""What a node knows of itself: whether it is deployed, its clients, its secret, its files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgame.errors import ConfigError
+from fedgame.randomness import secret_from_seed
+from fedgame.strategies.settings import Experiment, Scalar
+
+_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node, described by its own configuration.
+
+    A node with a data folder (key `data` of its node configuration) is deployed: it hosts the one
+    client that `partition-id` names and keeps secret and ledger in that folder. A node without is
+    part of a simulation, hosts many clients, and keeps its ledger where the server says.
+    """
+
+    config: Mapping[str, Scalar]
+
+    @property
+    def data(self) -> Path | None:
+        """The deployed node's folder, None in a simulation."""
+        folder = str(self.config.get("data", ""))
+        return Path(folder).expanduser().absolute() if folder else None
+
+    def clients(self, place: int, nodes: int, num_clients: int) -> list[int]:
+        """Return the numbers of the clients hosted here: in a simulation, place mod nodes."""
+        if self.data is None:
+            return list(range(place, num_clients, nodes))
+        return [int(self.config["partition-id"])]
+
+    def ledger(self, run_name: str, simulated: str) -> Path:
+        """Return the path of this node's ledger of one run."""
+        return Path(simulated) if self.data is None else self.data / run_name / "ledger.sqlite"
+
+    def secret(self, experiment: Experiment, run_name: str) -> bytes:
+        """Return the secret of this node for one run.
+
+        A node's own secret is made once from the operating system's entropy and never leaves its
+        folder. The run's name enters, so that two runs share no stream; two runs of one name do
+        not happen, because the ledger already holds the first one's rows.
+
+        Raises:
+            ConfigError: An own secret is asked for, and the node has no folder to keep it in.
+        """
+        wanted = experiment.run.noise_secret
+        if wanted == "from-seed" or (wanted == "auto" and self.data is None):
+            return secret_from_seed(experiment.run.seed)
+        if self.data is None:
+            allowed = "needs a node with a data folder (node configuration key `data`)"
+            raise ConfigError("noise-secret", wanted, allowed)
+        own = _read_or_make(self.data / "secret")
+        return hashlib.blake2b(run_name.encode(), key=own, digest_size=_SECRET_BYTES).digest()
+
+
+def _read_or_make(path: Path) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        secret = path.read_bytes()
+        if len(secret) != _SECRET_BYTES:
+            raise ConfigError("data", str(path), "is not a secret of 32 bytes") from None
+        return secret
+    with os.fdopen(descriptor, "wb") as file:
+        secret = os.urandom(_SECRET_BYTES)
+        file.write(secret)
+        file.flush()
+        os.fsync(file.fileno())
+    return secret

@@ -1,0 +1,174 @@
+"""From the rounds and the ledger to the record of the run: what each client was promised and spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fedgame.accountants.base import Accountant, compress, epsilon_by_client
+from fedgame.games.privacy.mapg import Mapg
+from fedgame.games.privacy.mean_field import MeanField
+from fedgame.ledger.events import PrivacyEvent, UnaccountedRelease
+from fedgame.mechanisms.gaussian import Gaussian
+from fedgame.strategies.base import ClientRecord, RunResult
+from fedgame.strategies.mfpg import Trained
+from fedgame.strategies.settings import Experiment
+
+Histories = Mapping[int, Sequence[PrivacyEvent]]
+
+
+@dataclass(frozen=True)
+class Accountants:
+    """The accountants that a run is reported by.
+
+    Attributes:
+        guarantee: The accountant of the guarantee.
+        table: All sound accountants by name.
+        claim: The paper's claim; None where it makes none.
+    """
+
+    guarantee: Accountant
+    table: Mapping[str, Accountant]
+    claim: Accountant | None
+
+
+def run_result(trained: Trained, realised: Histories, accountants: Accountants) -> RunResult:
+    """Return the record of a run.
+
+    Args:
+        trained: What the rounds left behind.
+        realised: Each client's events in the merged ledger.
+        accountants: Who accounts.
+    """
+    experiment = trained.plan.experiment
+    named = experiment.task.module().named_parameters()
+    return RunResult(
+        status="failed" if trained.failed else "finished",
+        reason=trained.reason,
+        rounds=trained.rounds,
+        clients=_clients(trained, realised, accountants),
+        parameters=trained.parameters,
+        tensors=tuple((name, tuple(tensor.shape)) for name, tensor in named),
+        strengths=trained.strengths,
+        notes=_notes(experiment, realised),
+    )
+
+
+def _clients(
+    trained: Trained, realised: Histories, accountants: Accountants
+) -> tuple[ClientRecord, ...]:
+    plan, strengths = trained.plan, trained.last_strengths
+    experiment = plan.experiment
+    delta = experiment.accounting.delta
+    ids = [int(client) for client in trained.hosts.clients]
+    spent = {client: realised.get(client, []) for client in ids}
+    rounds = len(trained.rounds)
+    promised = {
+        client: plan.guarantee(position, rounds, strengths) if rounds else []
+        for position, client in enumerate(ids)
+    }
+    tables = {
+        name: epsilon_by_client(accountant, spent, delta)
+        for name, accountant in accountants.table.items()
+    }
+    guarantees = epsilon_by_client(accountants.guarantee, promised, delta)
+    realised_epsilon = epsilon_by_client(accountants.guarantee, spent, delta)
+    sound = _by_history(accountants.guarantee, promised)
+    claimed = _by_history(accountants.claim, spent) if accountants.claim else {}
+    noise_multipliers = plan.noise_multipliers(strengths)
+    has_game = isinstance(experiment.game, MeanField | Mapg)
+    return tuple(
+        ClientRecord(
+            id=client,
+            num_examples=int(plan.counts[position]),
+            beta=float(plan.betas[position]) if has_game else None,
+            strength=float(strengths[position]),
+            noise_multiplier=float(noise_multipliers[position]),
+            epsilon={name: table[client] for name, table in tables.items()},
+            guarantee=guarantees[client],
+            realised=realised_epsilon[client],
+            claimed_delta=claimed.get(client),
+            sound_delta_at_epsilon_1=sound[client],
+        )
+        for position, client in enumerate(ids)
+    )
+
+
+def _by_history(accountant: Accountant, histories: Histories) -> dict[int, float]:
+    """Return each client's delta at epsilon 1, computed once per distinct history."""
+    cache: dict[object, float] = {}
+    result: dict[int, float] = {}
+    for client, history in histories.items():
+        key = compress(history)
+        if key not in cache:
+            cache[key] = accountant.delta(history, 1.0)
+        result[client] = cache[key]
+    return result
+
+
+Note = Callable[[Experiment, Histories], str | None]
+
+
+def _notes(experiment: Experiment, realised: Histories) -> tuple[str, ...]:
+    """Return what a reader must know before believing a number."""
+    notes = (note(experiment, realised) for note in _NOTES)
+    return tuple(note for note in notes if note)
+
+
+def _reproducible(experiment: Experiment, _: Histories) -> str | None:
+    if experiment.run.noise_secret == "own":
+        return None
+    return "Noise comes from the seed: reproducible, not private against anyone who knows the seed."
+
+
+def _unaccounted(_: Experiment, realised: Histories) -> str | None:
+    releases = {
+        event.mechanism
+        for events in realised.values()
+        for event in events
+        if isinstance(event, UnaccountedRelease)
+    }
+    if not releases:
+        return None
+    names = ", ".join(sorted(releases))
+    return f"Not covered by any epsilon here: {names} depends on data and left without a guarantee."
+
+
+def _averaged_clipping(experiment: Experiment, _: Histories) -> str | None:
+    if experiment.training.clip != "average":
+        return None
+    return (
+        "The averaged gradient is clipped, as the paper prints it: one example can move it by up to "
+        "2C whatever the client's number of examples, so there is no example-level guarantee beyond "
+        "the client-level one at half the noise multiplier."
+    )
+
+
+def _printed_scale(experiment: Experiment, _: Histories) -> str | None:
+    mechanism = experiment.mechanism
+    printed = isinstance(mechanism, Gaussian) and mechanism.calibration == "paper"
+    if not printed or mechanism.target_epsilon <= 1:
+        return None
+    return (
+        "The classic noise scale C sqrt(2 ln(1.25/delta))/epsilon is proved for epsilon <= 1 a step; "
+        f"gaussian.target-epsilon = {mechanism.target_epsilon:g} is above it."
+    )
+
+
+def _adaptive(experiment: Experiment, _: Histories) -> str | None:
+    game = experiment.game
+    if not isinstance(game, MeanField) or game.schedule == "commit":
+        return None
+    return (
+        "Strengths were chosen from earlier outputs: the guarantee counts every round at the "
+        "smallest strength of the grid; the realised epsilon is ex post."
+    )
+
+
+_NOTES: tuple[Note, ...] = (
+    _reproducible,
+    _unaccounted,
+    _averaged_clipping,
+    _printed_scale,
+    _adaptive,
+)
