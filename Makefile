@@ -55,9 +55,9 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 
 # a stamp holds the requirements that it was installed for
 .venv/.run: pyproject.toml | .venv/bin/python
-	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame (torch is large)"; $(PIP_INSTALL) -e .; }
+	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame (about 6 GB with torch: some minutes)"; $(PIP_INSTALL) -e .; }
 	@$(REQUIREMENTS) > $@
 
 .venv/.dev: pyproject.toml | .venv/bin/python
-	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (torch is large)"; $(PIP_INSTALL) -e '.[dev]'; }
+	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (about 6 GB with torch: some minutes)"; $(PIP_INSTALL) -e '.[dev]'; }
 	@$(REQUIREMENTS) > $@

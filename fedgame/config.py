@@ -27,6 +27,7 @@ from fedgame.mechanisms import MECHANISMS
 from fedgame.mechanisms.jko import Jko
 from fedgame.partitions import PARTITIONS
 from fedgame.registry import Registry
+from fedgame.reports.run_folder import toml_value
 from fedgame.strategies.settings import Accounting, Experiment, RunSettings, Scalar, Training
 from fedgame.tasks import TASKS
 from fedgame.tasks.base import DataSource
@@ -100,17 +101,9 @@ def defaults() -> Mapping[str, Scalar]:
     return table
 
 
-def _toml_value(value: Scalar) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)
-
-
 def to_toml(flat: Mapping[str, Scalar]) -> str:
     """Return a flat configuration as TOML text with dotted keys, one line a key."""
-    return "".join(f"{key} = {_toml_value(value)}\n" for key, value in flat.items())
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in flat.items())
 
 
 def config_keys_toml() -> str:
@@ -208,7 +201,9 @@ def load(overrides: Mapping[str, object]) -> Experiment:
     flat: dict[str, Any] = {**defaults(), **overrides}
     run = _build(RunSettings, "", flat)
     mechanism, game = CELLS[run.cell]
-    flat["mechanism.name"] = mechanism if flat["mechanism.name"] == "auto" else flat["mechanism.name"]
+    flat["mechanism.name"] = (
+        mechanism if flat["mechanism.name"] == "auto" else flat["mechanism.name"]
+    )
     flat["game.name"] = game if flat["game.name"] == "auto" else flat["game.name"]
     source = _build(DataSource, "task", flat)
     experiment = Experiment(

@@ -9,7 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from flwr.app import Context, Error, Message, Metadata, RecordDict
+from flwr.app import DEFAULT_TTL, Context, Error, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
@@ -69,7 +69,18 @@ class LocalGrid(Grid):
         ttl: float | None = None,
     ) -> Message:
         """Return a message to one node."""
-        return Message(content, dst_node_id, message_type, group_id=group_id, ttl=ttl)
+        metadata = Metadata(
+            run_id=self._run.run_id,
+            message_id=f"local-{next(self._ids)}",
+            src_node_id=0,
+            dst_node_id=dst_node_id,
+            reply_to_message_id="",
+            group_id=group_id,
+            created_at=time.time(),
+            ttl=DEFAULT_TTL if ttl is None else ttl,
+            message_type=message_type,
+        )
+        return Message(content=content, metadata=metadata)
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the numbers of all nodes."""
@@ -79,9 +90,9 @@ class LocalGrid(Grid):
         """Deliver each message at once and keep the reply."""
         pushed = []
         for message in messages:
-            identifier = f"local-{next(self._ids)}"
+            identifier = message.metadata.message_id
             pushed.append(identifier)
-            reply = self._deliver(message, identifier)
+            reply = self._deliver(message)
             if reply is not None:
                 self._replies[identifier] = reply
         return pushed
@@ -97,24 +108,9 @@ class LocalGrid(Grid):
         del timeout
         return self.pull_messages(self.push_messages(messages))
 
-    def _deliver(self, message: Message, identifier: str) -> Message | None:
-        node = message.metadata.dst_node_id
-        received = Message(
-            content=message.content,
-            metadata=Metadata(
-                run_id=1,
-                message_id=identifier,
-                src_node_id=0,
-                dst_node_id=node,
-                reply_to_message_id="",
-                group_id=message.metadata.group_id,
-                created_at=time.time(),
-                ttl=message.metadata.ttl,
-                message_type=message.metadata.message_type,
-            ),
-        )
+    def _deliver(self, message: Message) -> Message | None:
         try:
-            reply = self._app(received, self._contexts[node])
+            reply = self._app(message, self._contexts[message.metadata.dst_node_id])
         except Exception:  # noqa: BLE001  (a node that crashes is an error reply, as in Flower)
-            reply = Message(Error(_FAILED, "the node failed"), reply_to=received)
+            reply = Message(Error(_FAILED, "the node failed"), reply_to=message)
         return self._hook(reply) if self._hook else reply

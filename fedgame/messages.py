@@ -236,8 +236,10 @@ def unpack_round_reply(
         raise InvalidReply("the clients are not those that were asked")
     if not np.array_equal(reply.counts, counts):
         raise InvalidReply("a number of examples disagrees with the registered one")
-    allowed = np.isin(reply.strengths, order.grid) if order.choose else (
-        reply.strengths == order.strengths
+    allowed = (
+        np.isin(reply.strengths, order.grid)
+        if order.choose
+        else (reply.strengths == order.strengths)
     )
     if not allowed.all():
         raise InvalidReply("a strength is outside the grid, or changed without being asked")

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from scipy.optimize import brentq
 
 from fedgame.accountants.base import Accountant
-from fedgame.accountants.pld import PldAccountant
+from fedgame.accountants.pld import MIN_DELTA, PldAccountant
 from fedgame.accountants.rdp import RdpAccountant
 from fedgame.errors import CalibrationError
 from fedgame.ledger.events import Neighbours, PrivacyEvent, SampledGaussian
@@ -40,7 +40,7 @@ def noise_multiplier_for(
 
     Args:
         target_epsilon: Budget, finite and > 0.
-        delta: Slack in (0, 1).
+        delta: Slack in [1e-12, 1), which the cross-check resolves.
         sampling_rate: q in (0, 1] of each planned step; 1 unless `neighbours` is "example".
         steps: How many steps are planned, at least 1.
         neighbours: The relation under which the noise multiplier is stated.
@@ -78,8 +78,8 @@ def noise_multiplier_for(
 def _check(target_epsilon: float, delta: float, sampling_rate: float, steps: int) -> None:
     if not 0 < target_epsilon < math.inf:
         raise CalibrationError(f"target epsilon = {target_epsilon}: must be finite and > 0")
-    if not 0 < delta < 1:
-        raise CalibrationError(f"delta = {delta}: must be in (0, 1)")
+    if not MIN_DELTA <= delta < 1:
+        raise CalibrationError(f"delta = {delta}: must be in [{MIN_DELTA:g}, 1)")
     if not 0 < sampling_rate <= 1:
         raise CalibrationError(f"sampling rate = {sampling_rate}: must be in (0, 1]")
     if not (math.isfinite(steps) and steps >= 1 and steps == int(steps)):

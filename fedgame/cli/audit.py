@@ -57,22 +57,20 @@ def ledger(
     from fedgame.errors import ConfigError
     from fedgame.ledger.replay import read_events
 
-    for name in ("config.toml", "ledger.sqlite"):
-        if not (run / name).is_file():
-            raise ConfigError("RUN", str(run), f"is no run folder: it has no {name}")
+    histories = read_events(run)
     experiment = config.load(config.read_toml(run / "config.toml"))
     at = experiment.accounting.delta if delta is None else delta
     if not 0 < at < 1:
         raise ConfigError("--delta", at, "must be in (0, 1)")
     judge = config.accountant(accountant, experiment)
-    histories = read_events(run / "ledger.sqlite")
+    answers = {events: _answer(judge, events, at) for events in map(tuple, histories.values())}
     result = {
         "run_dir": str(run.absolute()),
         "accountant": judge.name,
         "sound": judge.sound,
         "delta": at,
         "neighbours": experiment.training.neighbours,
-        "clients": [_client(judge, client, histories[client], at) for client in sorted(histories)],
+        "clients": [{"id": k, **answers[tuple(histories[k])]} for k in sorted(histories)],
     }
     if as_json:
         sys.stdout.write(json.dumps(result, indent=2) + "\n")
@@ -80,13 +78,14 @@ def ledger(
         _print(result)
 
 
-def _client(
-    judge: Accountant, client: int, events: Sequence[PrivacyEvent], delta: float
-) -> dict[str, Any]:
+def _answer(judge: Accountant, events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
+    from fedgame.accountants.base import accountable
+
     return {
-        "id": client,
         "releases": len(events),
-        "epsilon": judge.epsilon(events, delta),
+        "unaccounted": len(events) - len(accountable(events)),
+        # the paper's claim is a delta alone
+        "epsilon": judge.epsilon(events, delta) if judge.sound else None,
         "delta_at_epsilon_1": judge.delta(events, 1.0),
     }
 
@@ -97,13 +96,13 @@ def _print(result: dict[str, Any]) -> None:
 
     from fedgame.cli.progress import number
 
-    kind = "sound" if result["sound"] else "a claim, not sound"
+    kind = "sound" if result["sound"] else "a claim, not a guarantee"
     table = Table(title=f"{result['accountant']} ({kind}), neighbours {result['neighbours']}")
-    heads = ("client", "releases", f"epsilon at delta {number(result['delta'])}")
-    for head in (*heads, "delta at epsilon 1"):
+    epsilon = f"epsilon at delta {number(result['delta'])}"
+    for head in ("client", "releases", "not covered", epsilon, "delta at epsilon 1"):
         table.add_column(head, justify="right")
     for client in result["clients"]:
-        values = (client["id"], client["releases"])
-        numbers = (client["epsilon"], client["delta_at_epsilon_1"])
-        table.add_row(*map(str, values), *map(number, numbers))
+        counts = (client["id"], client["releases"], client["unaccounted"])
+        values = (client["epsilon"], client["delta_at_epsilon_1"])
+        table.add_row(*map(str, counts), *map(number, values))
     Console().print(table)

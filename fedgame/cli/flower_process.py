@@ -28,8 +28,6 @@ _HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _START_ATTEMPTS = 3
 _END_SECONDS = 5.0
-# Ray's socket paths are 68 characters longer than its folder, and macOS allows 103
-_LONGEST_RAY_FOLDER = 35
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class OwnSuperLink:
     """
 
     def __init__(self, folder: Path, interrupts: Interrupts) -> None:
-        """Keep Flower's files in `folder`, which is this run's own and exists."""
+        """Keep Flower's and Ray's files in `folder`: this run's own, there, with a short path."""
         self._interrupts = interrupts
         self._home = folder / "flower"
         self._log = folder / "superlink.log"
@@ -102,11 +100,10 @@ class OwnSuperLink:
             # a proxy for the outside must not be asked for our own machine
             "NO_PROXY": ",".join(filter(None, proxies)),
             "no_proxy": ",".join(filter(None, proxies)),
+            "RAY_TMPDIR": str(folder),
             # more threads change sums and with them bits
             "OMP_NUM_THREADS": "1",
         }
-        if len(str(folder)) <= _LONGEST_RAY_FOLDER:
-            self._environment.setdefault("RAY_TMPDIR", str(folder))
 
     def __enter__(self) -> Connection:
         """Start the SuperLink; return at once if a signal came.

@@ -22,6 +22,8 @@ from fedgame.errors import RunFailed
 from fedgame.strategies.settings import Experiment
 
 _TAIL_LINES = 15
+# our folder adds 17 characters, Ray's socket paths 68 more, and macOS allows 103 in all
+_LONGEST_PARENT = 18
 
 
 def run_on_flower(
@@ -67,7 +69,11 @@ def run_on_flower(
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="fedgame-", ignore_cleanup_errors=True) as name:
+    parent = tempfile.gettempdir()
+    parent = parent if len(parent) <= _LONGEST_PARENT else "/tmp"
+    with tempfile.TemporaryDirectory(
+        prefix="fedgame-", dir=parent, ignore_cleanup_errors=True
+    ) as name:
         yield Path(name)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fedgame.errors import LedgerError
 from fedgame.ledger.events import (
     LedgerRow,
+    Neighbours,
     PrivacyEvent,
     PureDPChoice,
     SampledGaussian,
@@ -57,16 +59,24 @@ def to_record(row: LedgerRow) -> tuple[Any, ...]:
     Raises:
         LedgerError: The event's type is unknown, or a number is not finite.
     """
-    kind = NAMES.get(type(row.event))
-    if kind is None:
+    key = (int(row.client), int(row.round), int(row.step), row.purpose)
+    if type(row.event) not in NAMES:
         raise LedgerError(f"cannot store an event of type {type(row.event).__name__}")
-    values: list[Any] = [int(row.client), int(row.round), int(row.step), row.purpose, kind]
+    try:
+        return key + _content(row.event)
+    except ValueError as error:
+        raise LedgerError(f"{describe(key)}: {error}") from error
+
+
+@lru_cache(maxsize=4096)  # most rows of a run hold one of few events
+def _content(event: PrivacyEvent) -> tuple[Any, ...]:
+    values: list[Any] = [NAMES[type(event)]]
     for column in CONTENT[1:]:
-        value = getattr(row.event, column, None)
+        value = getattr(event, column, None)
         if value is not None and column in FLOATS:
             value = float(value)
             if not math.isfinite(value):
-                raise LedgerError(f"{describe(tuple(values))}: {column} = {value}: must be finite")
+                raise ValueError(f"{column} = {value}: must be finite")
         values.append(int(value) if column == "steps" and value is not None else value)
     return tuple(values)
 
@@ -77,11 +87,18 @@ def from_record(path: Path, record: tuple[Any, ...]) -> LedgerRow:
     Raises:
         LedgerError: The row is not what it should be.
     """
-    values = dict(zip(CONTENT, record[4:], strict=True))
+    client, round_, step, purpose, *content = record
     try:
-        kind = values["kind"]
-        event = KINDS[kind](**{name: values[name] for name in FIELDS[kind]})
-    except (KeyError, TypeError, ValueError) as error:
+        return LedgerRow(client, round_, step, purpose, _event(*content))
+    except (TypeError, ValueError) as error:
         raise LedgerError(f"ledger {path}: {describe(record[:4])}: {error}") from error
-    client, round_, step, purpose = record[:4]
-    return LedgerRow(client, round_, step, purpose, event)
+
+
+@lru_cache(maxsize=4096)
+def _event(kind: str, *rest: Any) -> PrivacyEvent:
+    values = dict(zip(CONTENT[1:], rest, strict=True))
+    if kind not in KINDS:
+        raise ValueError(f"kind = {kind!r}: unknown event")
+    if values["neighbours"] not in get_args(Neighbours):
+        raise ValueError(f"neighbours = {values['neighbours']!r}: unknown relation")
+    return KINDS[kind](**{name: values[name] for name in FIELDS[kind]})

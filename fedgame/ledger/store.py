@@ -102,10 +102,11 @@ class Ledger:
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self.connection.execute("COMMIT")
             except BaseException:
-                self.connection.execute("ROLLBACK")
+                if self.connection.in_transaction:  # SQLite undoes some failures by itself
+                    self.connection.execute("ROLLBACK")
                 raise
-            self.connection.execute("COMMIT")
 
     def append(self, rows: Iterable[LedgerRow]) -> None:
         """Write all rows or none; they are on disk when it returns.
@@ -191,9 +192,9 @@ def _gathered(target: Ledger, sources: Iterable[Path]) -> Iterator[None]:
     connection.execute(TABLE.replace("CREATE TABLE release", "CREATE TEMP TABLE incoming"))
     try:
         for path in sources:
-            Ledger(
-                path
-            ).close()  # refuses what is no ledger, and recovers what a killed process left
+            if not path.is_file():
+                raise LedgerError(f"ledger {path}: no such file")
+            Ledger(path).close()  # refuses what is no ledger, recovers what a killed process left
             with _one_line_errors(path):
                 connection.execute("ATTACH ? AS source", (f"{path.absolute().as_uri()}?mode=ro",))
                 try:
@@ -208,7 +209,9 @@ def _gathered(target: Ledger, sources: Iterable[Path]) -> Iterator[None]:
 def _copy(target: Ledger, path: Path) -> None:
     try:
         with _one_line_errors(path):
-            target.connection.execute("INSERT INTO temp.incoming SELECT * FROM source.release")
+            target.connection.execute(
+                f"INSERT INTO temp.incoming SELECT {COLUMNS} FROM source.release"
+            )
     except DuplicateRow:
         key = target.connection.execute(
             f"SELECT {ORDER} FROM temp.incoming JOIN source.release USING ({ORDER}) LIMIT 1"
@@ -237,7 +240,9 @@ def merge(target: Ledger, sources: Iterable[Path]) -> None:
         ).fetchone()
         if conflict:
             raise LedgerError(f"ledger {target.path}: {describe(conflict)} differs in a source")
-        target.connection.execute("INSERT OR IGNORE INTO main.release SELECT * FROM temp.incoming")
+        target.connection.execute(
+            f"INSERT OR IGNORE INTO main.release SELECT {COLUMNS} FROM temp.incoming"
+        )
 
 
 def missing(target: Ledger, sources: Iterable[Path]) -> list[LedgerRow]:

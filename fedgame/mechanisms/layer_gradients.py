@@ -24,7 +24,10 @@ FloatArray = NDArray[np.float64]
 BLOCK = 8
 """Examples whose patches are unfolded at once: a block stays in the cache."""
 
-COLUMNS = 4096
+SQUARED_ROWS = 1024
+"""Rows whose squares are summed at once."""
+
+SQUARED_COLUMNS = 4096
 """Entries of a row in one dot product: short enough for a BLAS not to split it over threads."""
 
 MATERIALISED_COST = 16
@@ -56,9 +59,13 @@ def squared_rows(rows: Tensor) -> FloatArray:
     """Return the squared L2 norm of each row of (n, k), accumulated in float64."""
     values = rows.numpy()
     squares = np.zeros(len(values))
-    for start in range(0, values.shape[1], COLUMNS):
-        part = values[:, start : start + COLUMNS].astype(np.float64)
-        squares += np.matmul(part[:, None, :], part[:, :, None])[:, 0, 0]
+    # The float64 copy is made in pieces: it is larger than the rows themselves.
+    for row in range(0, len(values), SQUARED_ROWS):
+        for column in range(0, values.shape[1], SQUARED_COLUMNS):
+            part = values[row : row + SQUARED_ROWS, column : column + SQUARED_COLUMNS]
+            part = part.astype(np.float64)
+            products = np.matmul(part[:, None, :], part[:, :, None])
+            squares[row : row + SQUARED_ROWS] += products[:, 0, 0]
     return squares
 
 

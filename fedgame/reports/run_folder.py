@@ -167,7 +167,7 @@ def to_toml(config: Config) -> str:
     tables: dict[str, list[str]] = {"": []}
     for key in sorted(config):
         table, _, name = key.rpartition(".")
-        tables.setdefault(table, []).append(f"{_toml_key(name)} = {_toml_value(config[key])}")
+        tables.setdefault(table, []).append(f"{_toml_key(name)} = {toml_value(config[key])}")
     blocks = []
     for table, lines in sorted(tables.items()):
         header = ".".join(map(_toml_key, table.split(".")))
@@ -176,10 +176,11 @@ def to_toml(config: Config) -> str:
 
 
 def _toml_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_value(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
-def _toml_value(value: Setting) -> str:
+def toml_value(value: Setting) -> str:
+    """Return a scalar as TOML."""
     if isinstance(value, str):
         # JSON's escapes are all TOML's too; TOML wants DEL escaped as well.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

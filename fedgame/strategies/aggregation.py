@@ -24,9 +24,7 @@ def acceptable(updates: NDArray[np.float64]) -> NDArray[np.bool_]:
     return (np.abs(updates) < VALUE_LIMIT).all(axis=1)
 
 
-def weighted_sum(
-    updates: NDArray[np.float64], weights: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def weighted_sum(updates: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return sum_k weights_k updates_k in units of 2^-44, each term rounded once.
 
     Args:

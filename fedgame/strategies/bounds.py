@@ -14,9 +14,7 @@ _DEVIATIONS = 12.0
 """A normal draw is farther out with probability 4e-33: never, in any run."""
 
 
-def update_bound(
-    experiment: Experiment, parameters: NDArray[np.float32], strength: float
-) -> float:
+def update_bound(experiment: Experiment, parameters: NDArray[np.float32], strength: float) -> float:
     """Return a bound on the magnitude of every entry of an honest client's update.
 
     The averaged clipped gradient is at most C/q (a Poisson batch of all examples), noise at most

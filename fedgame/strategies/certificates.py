@@ -31,7 +31,7 @@ class PublicGame:
         self._plan = plan
         self._examples = public.subset(np.arange(min(len(public), PUBLIC_EXAMPLES)))
         experiment = plan.experiment
-        self._model = local_model(experiment.task, [self._examples], deterministic=True)
+        self._model = local_model(experiment.task, [self._examples])
         game = experiment.game
         if isinstance(game, MeanField):
             unique, inverse = np.unique(plan.counts, return_inverse=True)

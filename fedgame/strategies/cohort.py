@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.games.privacy.utilities import disutility
 from fedgame.ledger.events import SampledGaussian
-from fedgame.messages import RoundOrder
 from fedgame.mechanisms.exponential import epsilon_before_amplification, exponential_choice
+from fedgame.messages import RoundOrder
 from fedgame.randomness import generator
 from fedgame.strategies.data import FederatedData
 from fedgame.strategies.disutilities import Probe, loss_terms, privacy_terms
@@ -69,10 +69,7 @@ class Cohort:
 
     @cached_property
     def _model(self) -> LocalModel:
-        experiment = self._experiment
-        return local_model(
-            experiment.task, self.examples, deterministic=experiment.run.deterministic
-        )
+        return local_model(self._experiment.task, self.examples)
 
     def _draw(self, client: int, round_: int, purpose: str, step: int = 0) -> np.random.Generator:
         return generator(self._secret, client, round_, purpose, step)

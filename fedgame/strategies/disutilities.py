@@ -95,22 +95,18 @@ def loss_terms(
 def _measured(
     game: MeanField, parameters: NDArray[np.float32], variances: FloatArray, probe: Probe
 ) -> FloatArray:
-    columns = [
-        probe.model.losses(parameters + scale * probe.noise) for scale in np.sqrt(variances)
-    ]
-    rows = []
-    for row, (batch, divisor) in enumerate(zip(probe.batches, probe.divisors, strict=True)):
-        losses = np.stack([column[row][batch] for column in columns], axis=1)
-        rows.append(measured_loss(losses, game.loss_cap, float(divisor)))
-    return np.stack(rows)
+    scales = np.sqrt(variances)[:, None]
+    states = parameters + scales * probe.noise[:, None, :]
+    losses = probe.model.losses(states, probe.batches)
+    pairs = zip(losses, probe.divisors, strict=True)
+    return np.stack([measured_loss(own.T, game.loss_cap, float(n)) for own, n in pairs])
 
 
-def _mean_losses(
-    game: MeanField, parameters: NDArray[np.float32], probe: Probe
-) -> FloatArray:
-    states = np.broadcast_to(parameters.astype(np.float64), probe.noise.shape)
-    pairs = zip(probe.model.losses(states), probe.batches, probe.divisors, strict=True)
-    means = [capped_mean(losses[batch], game.loss_cap, float(n)) for losses, batch, n in pairs]
+def _mean_losses(game: MeanField, parameters: NDArray[np.float32], probe: Probe) -> FloatArray:
+    shape = (len(probe.noise), 1, len(parameters))
+    states = np.broadcast_to(parameters.astype(np.float64), shape)
+    pairs = zip(probe.model.losses(states, probe.batches), probe.divisors, strict=True)
+    means = [capped_mean(own[0], game.loss_cap, float(n)) for own, n in pairs]
     return np.array(means, dtype=np.float64)
 
 

@@ -63,9 +63,7 @@ class Hosts:
             taken |= set(registration.clients.tolist())
             accepted[node] = registration
         clients = np.array(sorted(taken), dtype=np.int64)
-        positions = {
-            node: np.searchsorted(clients, own.clients) for node, own in accepted.items()
-        }
+        positions = {node: np.searchsorted(clients, own.clients) for node, own in accepted.items()}
 
         def ordered(field: str) -> NDArray[Any]:
             values = np.zeros(len(clients))
@@ -131,7 +129,7 @@ def exchange(
         read: Turns the content of a node's reply into a payload, or raises InvalidReply.
     """
     messages = [
-        Message(content, node, message_type, group_id=str(round_), ttl=2 * timeout)
+        grid.create_message(content, message_type, node, group_id=str(round_), ttl=2 * timeout)
         for node, content in orders.items()
     ]
     pushed = grid.push_messages(messages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -29,7 +30,6 @@ FAILED, REFUSED, REPLAYED = 1001, 1002, 1003
 """Codes of error replies. Their text is fixed, since an exception's could carry data."""
 
 _CACHED_NODES = 64
-
 
 
 def make_client_app(load: Loader) -> ClientApp:
@@ -69,19 +69,20 @@ def make_client_app(load: Loader) -> ClientApp:
 def _answer(
     message: Message, context: Context, half: Callable[[RecordDict], RecordDict]
 ) -> Message:
-    """Run the client half on one thread; whatever goes wrong becomes a fixed error reply."""
+    """Run the client half, on one thread if bits matter; an error becomes a fixed error reply."""
+    deterministic = bool(context.run_config.get("deterministic", True))
     try:
-        with single_thread():
+        with single_thread() if deterministic else nullcontext():
             return Message(half(message.content), reply_to=message)
     except DuplicateRow:
         log.warning("a round that was answered before was asked for again: refused")
         return Message(Error(REPLAYED, "this round was answered before"), reply_to=message)
     except FedgameError as error:
-        log.error("refused: %s", error)  # noqa: TRY400  (the text is written for users)
+        log.error("refused: %s", error)
         return Message(Error(REFUSED, "the node refused; its log says why"), reply_to=message)
     except Exception as error:
         if Node(context.node_config).data is None:
             log.exception("a simulated node failed")
         else:
-            log.error("the node failed: %s", type(error).__name__)  # noqa: TRY400  (no data in logs)
+            log.error("the node failed: %s", type(error).__name__)
         return Message(Error(FAILED, "the node failed; its log says why"), reply_to=message)

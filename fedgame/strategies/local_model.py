@@ -39,8 +39,16 @@ class LocalModel(Protocol):
         """
         ...
 
-    def losses(self, states: FloatArray) -> list[FloatArray]:
-        """Return each client's loss on each of its examples, at its state."""
+    def losses(self, states: FloatArray, batches: Sequence[BoolArray]) -> list[FloatArray]:
+        """Return each client's losses on its batch at several states.
+
+        Args:
+            states: Parameter vectors, shape (clients, vectors, parameters).
+            batches: For each client, which of its examples are in the batch.
+
+        Returns:
+            For each client, shape (vectors, examples in the batch).
+        """
         ...
 
 
@@ -52,58 +60,58 @@ class ModuleByClient:
         self._clients = clients
         self._clipper = PerExampleClipper(task.module(), task.losses)
 
+    def _batch(self, client: int, batch: BoolArray) -> Examples:
+        return self._clients[client].subset(np.flatnonzero(batch))
+
     def clipped_sums(
         self, states: FloatArray, batches: Sequence[BoolArray], clipping_norm: float
     ) -> FloatArray:
         """Return the sum of clipped per-example gradients of each client's batch."""
         sums = np.empty_like(states)
-        for row, (examples, batch) in enumerate(zip(self._clients, batches, strict=True)):
-            chosen = np.flatnonzero(batch)
-            sums[row] = self._clipper.clipped_sum(
-                states[row].astype(np.float32),
-                examples.inputs[chosen],
-                examples.targets[chosen],
-                clipping_norm,
-            ).value
+        for row, batch in enumerate(batches):
+            part = self._batch(row, batch)
+            state = states[row].astype(np.float32)
+            total = self._clipper.clipped_sum(state, part.inputs, part.targets, clipping_norm)
+            sums[row] = total.value
         return sums
 
-    def losses(self, states: FloatArray) -> list[FloatArray]:
-        """Return each client's loss on each of its examples, at its state."""
-        return [
-            self._clipper.losses(state.astype(np.float32), examples.inputs, examples.targets)
-            for state, examples in zip(states, self._clients, strict=True)
-        ]
+    def losses(self, states: FloatArray, batches: Sequence[BoolArray]) -> list[FloatArray]:
+        """Return each client's losses on its batch at several states."""
+        result = []
+        for row, batch in enumerate(batches):
+            part = self._batch(row, batch)
+            state = states[row].astype(np.float32)
+            result.append(self._clipper.losses(state, part.inputs, part.targets))
+        return result
 
 
 class LinearByCohort:
-    """A single linear layer, all clients in one batched pass."""
+    """A single linear layer, all clients in batched passes."""
 
-    def __init__(self, task: Task, clients: Sequence[Examples], *, deterministic: bool) -> None:
-        """Pad the clients' data into blocks of a fixed shape."""
-        module = task.module()
-        if not isinstance(module, nn.Linear):
-            raise TypeError("the model is not a single linear layer")
+    def __init__(self, task: Task, layer: nn.Linear, clients: Sequence[Examples]) -> None:
+        """Copy the clients' data into padded blocks of a fixed shape."""
         self._cohort = LinearCohort(
             [(examples.inputs, examples.targets) for examples in clients],
             task.losses,
-            out_features=module.out_features,
-            bias=module.bias is not None,
-            deterministic=deterministic,
+            out_features=layer.out_features,
+            bias=layer.bias is not None,
         )
 
     def clipped_sums(
         self, states: FloatArray, batches: Sequence[BoolArray], clipping_norm: float
     ) -> FloatArray:
         """Return the sum of clipped per-example gradients of each client's batch."""
-        return self._cohort.clipped_sums(states.astype(np.float32), batches, clipping_norm)
+        return self._cohort.clipped_sums(states.astype(np.float32), batches, clipping_norm).value
 
-    def losses(self, states: FloatArray) -> list[FloatArray]:
-        """Return each client's loss on each of its examples, at its state."""
-        return self._cohort.losses(states.astype(np.float32))
+    def losses(self, states: FloatArray, batches: Sequence[BoolArray]) -> list[FloatArray]:
+        """Return each client's losses on its batch at several states."""
+        losses = self._cohort.losses(states.astype(np.float32))
+        return [own[:, batch] for own, batch in zip(losses, batches, strict=True)]
 
 
-def local_model(task: Task, clients: Sequence[Examples], *, deterministic: bool) -> LocalModel:
+def local_model(task: Task, clients: Sequence[Examples]) -> LocalModel:
     """Return the fastest backend that computes this task's model."""
-    if isinstance(task.module(), nn.Linear):
-        return LinearByCohort(task, clients, deterministic=deterministic)
+    module = task.module()
+    if isinstance(module, nn.Linear):
+        return LinearByCohort(task, module, clients)
     return ModuleByClient(task, clients)

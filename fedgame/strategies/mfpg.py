@@ -83,7 +83,7 @@ class MfpgClient:
         return Registration(clients, counts, betas, curvatures)
 
     def _own_curvatures(self, order: RegistrationOrder, clients: NDArray[np.int64]) -> FloatArray:
-        """Return the Hessian traces of the clients' own data; the ledger says it has no guarantee."""
+        """Return Hessian traces of the clients' own data; the ledger says: no guarantee."""
         experiment, data = self._experiment, federated_data(self._experiment)
         event = UnaccountedRelease(experiment.training.neighbours, "own curvature")
         self._write(order, [LedgerRow(int(k), 0, 0, "curvature", event) for k in clients])
@@ -252,8 +252,9 @@ class MfpgServer:
             count = int(np.isfinite(used).sum())
             if count < run.min_clients:
                 reason, failed = (
-                    f"min-clients = {run.min_clients}: round {round_} has {count} valid updates"
-                ), True
+                    (f"min-clients = {run.min_clients}: round {round_} has {count} valid updates"),
+                    True,
+                )
                 break
             strengths.append(used)
             records.append(self._record(round_, used, start))
@@ -350,9 +351,7 @@ class MfpgServer:
         return rows
 
     def _record(self, round_: int, used: FloatArray, start: float) -> RoundRecord:
-        loss, accuracy = evaluate(
-            self._experiment.task, self._module, self._parameters, self._test
-        )
+        loss, accuracy = evaluate(self._experiment.task, self._module, self._parameters, self._test)
         return RoundRecord(
             round=round_,
             loss=loss,

@@ -1,4 +1,4 @@
-"""From the rounds and the ledger to the record of the run: what each client was promised and spent."""
+"""From the rounds and the ledger to the record of a run: what was promised and what was spent."""
 
 from __future__ import annotations
 
@@ -138,9 +138,9 @@ def _averaged_clipping(experiment: Experiment, _: Histories) -> str | None:
     if experiment.training.clip != "average":
         return None
     return (
-        "The averaged gradient is clipped, as the paper prints it: one example can move it by up to "
-        "2C whatever the client's number of examples, so there is no example-level guarantee beyond "
-        "the client-level one at half the noise multiplier."
+        "The averaged gradient is clipped, as the paper prints it: one example can move it by up "
+        "to 2C whatever the client's number of examples, so an example is protected no better than "
+        "a client that is replaced, at half the noise multiplier."
     )
 
 
@@ -150,8 +150,8 @@ def _printed_scale(experiment: Experiment, _: Histories) -> str | None:
     if not printed or mechanism.target_epsilon <= 1:
         return None
     return (
-        "The classic noise scale C sqrt(2 ln(1.25/delta))/epsilon is proved for epsilon <= 1 a step; "
-        f"gaussian.target-epsilon = {mechanism.target_epsilon:g} is above it."
+        "The classic noise scale C sqrt(2 ln(1.25/delta))/epsilon is proved for epsilon <= 1 a "
+        f"step; gaussian.target-epsilon = {mechanism.target_epsilon:g} is above it."
     )
 
 

@@ -80,9 +80,12 @@ class Plan:
         return strengths
 
     def chooses(self, round_: int) -> bool:
-        """Return whether clients choose anew in round `round_` (from 1)."""
+        """Return whether clients choose anew in round `round_` (from 1).
+
+        A grid of one strength leaves nothing to choose, so nothing is charged for it either.
+        """
         game = self.experiment.game
-        return isinstance(game, MeanField) and game.chooses_in(round_)
+        return isinstance(game, MeanField) and len(self.grid) > 1 and game.chooses_in(round_)
 
     def guarantee(self, client: int, rounds: int, strengths: FloatArray) -> list[PrivacyEvent]:
         """Return the events that a client's guarantee after `rounds` rounds is computed from.

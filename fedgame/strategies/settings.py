@@ -1,4 +1,4 @@
-"""The settings that belong to no component, and the experiment that they make up with the components."""
+"""The settings that belong to no component, and the experiment that all settings make up."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class RunSettings:
         node_timeout: Seconds to wait for the nodes.
         min_clients: A round with fewer valid updates ends the run.
         reply_timeout: Seconds to wait for the replies of a round.
-        deterministic: Whether a client's bits must not depend on who else is computed with it.
+        deterministic: Whether client computations keep to one thread, so that the same seed gives
+            the same bits on any number of nodes; without, threads may change the last digits.
         noise_secret: Where noise comes from: "from-seed" (reproducible, not private against anyone
             who knows the seed), "own" (a secret of each node's own), or "auto": own where a node
             has a data folder, from the seed in a simulation.
@@ -102,7 +103,7 @@ class Accounting:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One validated experiment: settings, built components, and the flat configuration behind them."""
+    """One validated experiment: settings, built components, and the flat configuration behind."""
 
     run: RunSettings
     training: Training

@@ -1,0 +1,178 @@
+"""Rewrite the generated tables of README.md and docs/**/*.md from results/*.csv.
+
+A table stands between `<!-- begin NAME -->` and `<!-- end NAME -->`. With --check nothing is
+written, and the exit code is 1 if a table is not what the results say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from fedgame.reports.guarantees import compare, format_bound, format_number
+
+ROOT = Path(__file__).resolve().parents[1]
+CELLS = ("dp-sgd", "mfep", "mapg-dp", "mfpg")
+READING = {
+    "not covered": "below the guarantee: not supported",
+    "looser": "above the guarantee: true, and weak",
+    "equal": "equal to the guarantee",
+}
+
+_BLOCK = re.compile(
+    r"(?P<begin><!-- begin (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end (?P=name) -->)", re.DOTALL
+)
+_MARKER = re.compile(r"<!-- (?:begin|end) [^>]*-->")
+
+Rows = Sequence[Mapping[str, str]]
+
+
+class TableError(Exception):
+    """A table cannot be made; the text is for the user."""
+
+
+def read_results(path: Path) -> Rows:
+    """Return the rows of a result file.
+
+    Raises:
+        TableError: The file is missing or has no rows.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except OSError:
+        rows = []
+    if not rows:
+        raise TableError(f"{path}: no results there; make results")
+    return rows
+
+
+def _numbers(rows: Rows, column: str) -> list[float]:
+    return [float(row[column]) for row in rows if row[column]]
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _cell_line(cell: str, rows: Rows) -> str:
+    accuracy = _numbers(rows, "accuracy")
+    span = _range(_percent(min(accuracy)), _percent(max(accuracy)))
+    columns = (
+        cell,
+        _percent(fmean(accuracy)) + (f" ({span})" if len(rows) > 1 else ""),
+        format_bound(max(_numbers(rows, "worst_epsilon")), 3),
+        _range(
+            format_bound(min(_numbers(rows, "realised_min")), 3),
+            format_bound(max(_numbers(rows, "realised_max")), 3),
+        ),
+        str(len(rows)),
+    )
+    return f"| {' | '.join(columns)} |"
+
+
+def cells_table(rows: Rows) -> list[str]:
+    """Return one line a cell: accuracy, guarantee and realised epsilon over all seeds."""
+    lines = [
+        "| cell | test accuracy, mean (range) | guaranteed epsilon, worst client | "
+        "realised epsilon, over clients | seeds |",
+        "|---|---|---|---|---|",
+    ]
+    for cell in CELLS:
+        own = [row for row in rows if row["cell"] == cell]
+        if own:
+            lines.append(_cell_line(cell, own))
+    return lines
+
+
+def claims_table(rows: Rows) -> list[str]:
+    """Return one line a task: the delta that the paper claims for MFEP, and the sound one."""
+    lines = [
+        "| preset | delta claimed by the paper | sound delta at epsilon 1 | the claim is |",
+        "|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: float(row["claimed_delta"])):
+        claimed, sound = float(row["claimed_delta"]), float(row["sound_delta_at_epsilon_1"])
+        columns = (
+            f"`experiments/{row['preset']}.toml`",
+            format_number(claimed),
+            format_bound(sound),
+            READING[compare(claimed, sound)],
+        )
+        lines.append(f"| {' | '.join(columns)} |")
+    return lines
+
+
+BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
+    "demo": ("demo.csv", cells_table),
+    "sound-mnist": ("sound_mnist.csv", cells_table),
+    "mfep-claims": ("paper_mfep.csv", claims_table),
+}
+"""Name of a block: the file in results/ that it shows, and how."""
+
+
+def with_tables(text: str, results: Path) -> str:
+    """Return a Markdown text with its generated blocks made anew.
+
+    Raises:
+        TableError: A block is unknown, has no end, or its results are missing.
+    """
+
+    def fill(block: re.Match[str]) -> str:
+        if block["name"] not in BLOCKS:
+            raise TableError(f"unknown block {block['name']}; known: {', '.join(BLOCKS)}")
+        file, table = BLOCKS[block["name"]]
+        body = "\n".join(table(read_results(results / file)))
+        return f"{block['begin']}{body}\n{block['end']}"
+
+    if len(_MARKER.findall(text)) != 2 * len(_BLOCK.findall(text)):
+        raise TableError("a `begin` marker has no `end` of the same name, or the reverse")
+    return _BLOCK.sub(fill, text)
+
+
+def stale_files(root: Path) -> dict[Path, str]:
+    """Return each page whose tables are not what the results say, with its new text."""
+    stale = {}
+    for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        try:
+            fresh = with_tables(text, root / "results")
+        except TableError as error:
+            raise TableError(f"{path.relative_to(root)}: {error}") from None
+        if fresh != text:
+            stale[path] = fresh
+    return stale
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rewrite or check the tables; return 1 if a table is stale or cannot be made."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="only say whether tables are stale")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the checkout to work on")
+    options = parser.parse_args(arguments)
+    try:
+        stale = stale_files(options.root)
+    except TableError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    for path, text in stale.items():
+        if options.check:
+            sys.stderr.write(
+                f"error: {path.relative_to(options.root)}: stale tables; make tables\n"
+            )
+        else:
+            path.write_text(text, encoding="utf-8")
+    return 1 if options.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

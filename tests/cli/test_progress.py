@@ -1,0 +1,102 @@
+"""Marked lines of a log, and what a user sees of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from fedgame.cli.progress import ProgressView, number, read_mark, round_line
+
+RECORD: dict[str, Any] = {
+    "round": 3,
+    "total_rounds": 10,
+    "loss": 0.51234,
+    "accuracy": 0.9,
+    "mean_strength": 0.25,
+    "worst_epsilon": 1.5,
+    "exploitability": None,
+    "clients": 5,
+    "seconds": 0.1,
+}
+
+scalars = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
+
+
+@given(st.dictionaries(st.text(), scalars), st.sampled_from(["progress", "summary", "error"]))
+def test_a_mark_comes_back_whatever_stands_around_it(content: dict[str, Any], kind: str) -> None:
+    line = f"(ClientAppActor pid=1) noise fedgame-{kind} {json.dumps(content)}INFO : more }} noise"
+    mark = read_mark(line)
+    assert mark is not None
+    assert (mark.kind, mark.content) == (kind, content)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "fedgame-progress",
+        "fedgame-progress {",
+        'fedgame-progress {"round": 1',
+        'fedgame-other {"round": 1}',
+        "round 3/10  accuracy 0.9",
+    ],
+)
+def test_other_lines_have_no_mark(line: str) -> None:
+    assert read_mark(line) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.123456, "0.1235"),
+        (12, "12"),
+        (0, "0"),
+        (1e-5, "1e-05"),
+        (None, "-"),
+        (float("nan"), "-"),
+        (float("inf"), "inf"),
+        ("text", "-"),
+    ],
+)
+def test_numbers_in_tables(value: object, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_a_round_shows_what_it_has() -> None:
+    assert round_line(RECORD) == "accuracy 0.9  loss 0.5123  s-bar 0.25  worst epsilon 1.5"
+
+
+def view_lines(total: int) -> list[str]:
+    stream = io.StringIO()
+    with ProgressView(Console(file=stream, width=200), "waiting for Ray") as view:
+        for done in range(1, total + 1):
+            view.show({**RECORD, "round": done, "total_rounds": total})
+    return stream.getvalue().splitlines()
+
+
+def test_without_a_terminal_each_of_a_few_rounds_gets_a_line() -> None:
+    lines = view_lines(3)
+    assert lines[0] == "waiting for Ray"
+    assert [line.split()[1] for line in lines[1:]] == ["1/3", "2/3", "3/3"]
+
+
+def test_without_a_terminal_many_rounds_get_few_lines() -> None:
+    lines = view_lines(1000)
+    assert len(lines) <= 25
+    assert lines[1].startswith("round 1/1000 ")
+    assert lines[-1].startswith("round 1000/1000 ")
+
+
+def test_on_a_terminal_the_bar_says_what_is_waited_for() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=200, force_terminal=True)
+    with ProgressView(console, "waiting for Ray") as view:
+        view.say("a line above")
+    assert "waiting for Ray" in stream.getvalue()
+    assert "a line above" in stream.getvalue()

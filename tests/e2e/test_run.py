@@ -1,0 +1,264 @@
+"""`fedgame run` from outside: real processes, and what is left of them (nothing)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from fedgame.cli.flower_process import OwnSuperLink
+from fedgame.cli.interrupts import Interrupts
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+PROGRAMS = Path(sys.executable).parent
+ROOT = Path(__file__).parents[2]
+TINY = """\
+num-clients = 5
+rounds = 3
+
+[task]
+name = "logistic"
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of the test's own as far as the command can tell."""
+
+    environment: dict[str, str]
+    scratch: Path
+    runs: Path
+    experiment: Path
+
+    def command(self, *arguments: str) -> list[str]:
+        return [str(PROGRAMS / "fedgame"), "run", str(self.experiment), *arguments]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+
+    def summary(self, *arguments: str) -> dict[str, Any]:
+        result = self.run("--json", *arguments)
+        assert result.returncode == 0, result.stderr
+        content: dict[str, Any] = json.loads(result.stdout)
+        return content
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    # Ray needs short paths
+    scratch = Path(tempfile.mkdtemp(prefix="fg-", dir="/tmp"))
+    experiment = tmp_path / "tiny.toml"
+    experiment.write_text(TINY)
+    runs = tmp_path / "runs"
+    environment = {**os.environ, "TMPDIR": str(scratch), "FEDGAME_HOME": str(runs)}
+    environment["PATH"] = "/usr/bin:/bin"
+    yield Machine(environment, scratch, runs, experiment)
+    shutil.rmtree(scratch)
+
+
+def until(done: Callable[[], object], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.1)
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def listening(processes: list[psutil.Process]) -> list[int]:
+    connections = [c for process in processes for c in process.net_connections(kind="tcp")]
+    return [c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN]
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_one_model_whatever_the_number_of_nodes(machine: Machine) -> None:
+    two = machine.summary("--nodes", "2")
+    five = machine.summary("--nodes", "5")
+    here = machine.summary("--no-flower")
+    assert two["status"] == five["status"] == here["status"] == "finished"
+    assert two["rounds"] == 3
+    assert two["model_sha256"] == five["model_sha256"] == here["model_sha256"]
+    other = machine.summary("--no-flower", "-c", "seed=43")
+    assert other["model_sha256"] != here["model_sha256"]
+    folder = Path(two.pop("run_dir"))
+    assert folder.parent == machine.runs
+    assert json.loads((folder / "summary.json").read_text()) == two
+    assert (folder / "report.html").is_file()
+    assert list(machine.scratch.iterdir()) == []
+
+
+def test_a_person_sees_progress_and_a_summary_and_nothing_of_flower(machine: Machine) -> None:
+    result = machine.run("--no-flower")
+    assert result.returncode == 0
+    assert "round 3/3" in result.stderr
+    assert "accuracy" in result.stdout
+    (folder,) = machine.runs.iterdir()
+    assert result.stdout.rstrip().endswith(f"report: {folder / 'report.html'}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("-c", "roundz=3"), "did you mean rounds?"),
+        (("-c", "rounds=0"), "rounds = 0"),
+        (("-c", "rounds"), "key=value"),
+        (("--nodes", "6"), "nodes = 6"),
+    ],
+)
+def test_bad_input_is_one_line_and_starts_nothing(
+    machine: Machine, arguments: tuple[str, ...], named: str
+) -> None:
+    result = machine.run(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert named in line
+    assert not machine.runs.exists() or list(machine.runs.iterdir()) == []
+
+
+def test_a_failed_run_says_why_in_one_line(machine: Machine) -> None:
+    # a folder of data that is not there is found by the ServerApp, far from the command
+    result = machine.run("-c", "task.name=mnist", "-c", "task.data-dir=/nowhere")
+    assert result.returncode == 1
+    *_, last = result.stderr.splitlines()
+    assert last.startswith("error: ")
+    assert "/nowhere" in last
+    assert "Traceback" not in result.stderr
+    assert list(machine.scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_leaves_nothing(machine: Machine, number: signal.Signals) -> None:
+    process = machine.start("-c", "rounds=5000")
+    stderr = process.stderr
+    assert stderr is not None
+    if number == signal.SIGINT:  # after the first round; the other one while the SuperLink starts
+        until(lambda: stderr.readline().startswith("round 1/"), 120)
+    else:
+        until(lambda: list(machine.scratch.glob("fedgame-*/superlink.log")), 60)
+    family = psutil.Process(process.pid).children(recursive=True)
+    ports = listening(family)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in errors
+    assert family
+    assert [member for member in family if alive(member)] == []
+    assert [port for port in ports if is_open(port)] == []
+    assert list(machine.scratch.iterdir()) == []
+
+
+def test_a_superlink_of_the_users_is_used_and_left_alone(machine: Machine) -> None:
+    folder = machine.scratch / "link"
+    folder.mkdir()
+    with Interrupts() as interrupts, OwnSuperLink(folder, interrupts) as connection:
+        home = connection.environment["FLWR_HOME"]
+        machine.environment["FLWR_HOME"] = home
+        summary = machine.summary("--superlink", connection.name, "--nodes", "2")
+        assert summary["status"] == "finished"
+        port = int((Path(home) / "config.toml").read_text().split("127.0.0.1:")[1].split('"')[0])
+        assert is_open(port)
+    assert [path.name for path in machine.scratch.iterdir()] == ["link"]
+
+
+def test_a_superlink_that_is_not_there_is_told(machine: Machine) -> None:
+    home = machine.scratch / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        '[superlink.gone]\naddress = "127.0.0.1:1"\ninsecure = true\n'
+    )
+    machine.environment["FLWR_HOME"] = str(home)
+    result = machine.run("--superlink", "gone")
+    assert result.returncode == 1
+    assert "Connection to the SuperLink is unavailable" in result.stderr.splitlines()[-1]
+
+
+def test_flowers_own_command_runs_the_app(machine: Machine) -> None:
+    home = machine.scratch / "home"
+    with socket.socket() as probe, socket.socket() as other:
+        probe.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        port, spare = probe.getsockname()[1], other.getsockname()[1]
+    environment = {
+        **machine.environment,
+        "PATH": f"{PROGRAMS}:{machine.environment['PATH']}",
+        "FLWR_HOME": str(home),
+        "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(port),
+        "FLWR_LOCAL_CONTROL_API_PORT": str(spare),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    }
+    command = [str(PROGRAMS / "flwr"), "run", ".", "--stream", "--run-config"]
+    try:
+        result = subprocess.run(
+            [*command, str(machine.experiment)],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        assert "fedgame-summary" in result.stdout, result.stdout + result.stderr
+        (folder,) = machine.runs.iterdir()
+        assert json.loads((folder / "summary.json").read_text())["status"] == "finished"
+    finally:
+        _end_daemon(str(home))
+
+
+def _end_daemon(home: str) -> None:
+    """End the SuperLink that Flower itself leaves running, with all its children."""
+    for process in psutil.process_iter():
+        try:
+            ours = process.environ().get("FLWR_HOME") == home
+        except psutil.Error:
+            continue
+        if ours:
+            family = [process, *process.children(recursive=True)]
+            for member in family:
+                if alive(member):
+                    member.kill()
+            psutil.wait_procs(family, timeout=10)
