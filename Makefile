@@ -61,3 +61,14 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 .venv/.dev: pyproject.toml | .venv/bin/python
 	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (about 6 GB with torch: some minutes)"; $(PIP_INSTALL) -e '.[dev]'; }
 	@$(REQUIREMENTS) > $@
+
+.PHONY: results tables picture
+
+results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
+	$(BIN)/python scripts/results.py $(ARGS)
+
+tables: .venv/.dev ## write the tables of README and docs from results/
+	$(BIN)/python scripts/tables.py $(ARGS)
+
+picture: .venv/.run ## draw docs/images/report.png from the newest run (ARGS=run folder)
+	$(BIN)/python scripts/picture.py $(ARGS)

@@ -14,5 +14,7 @@ SMALL: dict[str, Any] = {
     "num-clients": 5,
     "rounds": 4,
     "mean-field.choice-every": 2,
+    # in one process a reply is there at once or never
+    "reply-timeout": 0.1,
 }
 """A run of a fraction of a second."""

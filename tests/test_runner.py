@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from fedgame import config
 from fedgame.accountants.pld import PldAccountant
 from fedgame.accountants.rdp import RdpAccountant
-from fedgame.errors import CalibrationError, ConfigError, RunFailed
+from fedgame.errors import ConfigError, RunFailed
 from fedgame.ledger.events import PureDPChoice, SampledGaussian, UnaccountedRelease
 from fedgame.ledger.replay import read_events
 from fedgame.runner import Finished
@@ -120,10 +120,21 @@ def test_a_calibrated_run_costs_at_most_its_target(run: Run) -> None:
 
 
 def test_nearly_always_empty_batches_still_release_and_cost(run: Run) -> None:
-    finished = run({"cell": "mfep", "training.sampling-rate": 1e-4, "jko.noise-multiplier": 2.0})
+    overrides = {"cell": "dp-sgd", "gaussian.calibration": "noise-multiplier"}
+    finished = run({**overrides, "training.sampling-rate": 1e-4})
     assert finished.summary["status"] == "finished"
     assert all(len(history) == 4 for history in read_events(finished.folder).values())
     assert any(np.abs(value).max() > 0 for value in _parameters(finished).values())
+
+
+def test_a_diverging_client_is_left_out_and_named(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    # the prior's pull tau s is far above 2: each step overshoots
+    with caplog.at_level(logging.WARNING, logger="fedgame"):
+        finished = run({"cell": "mfep", "jko.strength": 1e9})
+    assert finished.summary["status"] == "failed"
+    assert "round 2: update of client 0 left out" in caplog.text
 
 
 def test_client_level_neighbours_get_no_amplification(run: Run) -> None:
@@ -303,7 +314,7 @@ def test_a_client_that_never_registered_has_no_weight(run: Run) -> None:
 
 
 def test_an_unreachable_target_is_said_before_any_round(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match="target"):
+    with pytest.raises(ConfigError, match=r"gaussian\.target-epsilon = 1e-09: .*out of reach"):
         run({"cell": "dp-sgd", "gaussian.target-epsilon": 1e-9})
     assert not list(tmp_path.glob("*/summary.json"))
 

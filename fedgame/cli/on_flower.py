@@ -43,7 +43,7 @@ def run_on_flower(
         RunFailed: The run ended without a summary.
         typer.Exit: A signal came; the code is the shell's for that signal.
     """
-    with _scratch() as folder, Interrupts() as interrupts:
+    with Interrupts() as interrupts, _scratch() as folder:
         app = stage_app(folder / "app", config_keys_toml())
         settings = folder / "run.toml"
         settings.write_text(to_toml(experiment.flat), encoding="utf-8")

@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import (
-    BarColumn,
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 
 _MARK = re.compile(r"fedgame-(progress|summary|error) (?=\{)")
 _LINES = 20
@@ -75,28 +75,27 @@ def round_line(record: Mapping[str, Any]) -> str:
 
 
 class ProgressView:
-    """A context that shows a run: a bar on a terminal, at most about 20 lines elsewhere."""
+    """A context that shows a run: one living line on a terminal, about 20 lines elsewhere."""
 
     def __init__(self, console: Console, waiting: str) -> None:
         """Show on `console`; `waiting` is said until the first round is over."""
         self._console = console
         self._waiting = waiting
-        self._bar = Progress(
+        self._live = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             console=console,
             disable=not console.is_terminal,
             transient=True,
         )
-        self._task = self._bar.add_task(waiting, total=None)
+        self._task = self._live.add_task(waiting, total=None)
 
     def __enter__(self) -> ProgressView:
         if not self._console.is_terminal:
             self._console.print(self._waiting, highlight=False)
-        self._bar.start()
+        self._live.start()
         return self
 
     def __exit__(
@@ -105,17 +104,17 @@ class ProgressView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        self._live.stop()
 
     def show(self, record: Mapping[str, Any]) -> None:
         """Show one round: the fields of a RoundRecord, and `total_rounds`."""
         done, total = int(record["round"]), int(record["total_rounds"])
         line = round_line(record)
-        self._bar.update(self._task, description=line, completed=done, total=total)
+        self._live.update(self._task, description=line, completed=done, total=total)
         every = math.ceil(total / _LINES)
         if not self._console.is_terminal and (done == 1 or done == total or done % every == 0):
             self.say(f"round {done}/{total}  {line}")
 
     def say(self, text: str) -> None:
-        """Print a line above the bar."""
+        """Print a line above the living one."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)

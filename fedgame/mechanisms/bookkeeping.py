@@ -24,8 +24,11 @@ from fedgame.mechanisms.supported_layers import Layer, refused, supported_layers
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 """Returns per-example losses from outputs (..., n, k) and targets (..., n)."""
 
-FORWARD_ROWS = 1024
-"""Examples in one forward pass without gradients, so that its memory does not grow with n."""
+BLOCK = 128
+"""Examples in one pass: memory does not grow with n, and activations stay near the cache."""
+
+LINEAR_BLOCK = 4096
+"""The same for models of linear layers only, whose activations are small beside their weights."""
 
 UNCLIPPED = 1e300
 """A norm that no gradient of finite float32 numbers reaches."""
@@ -82,6 +85,8 @@ class PerExampleClipper:
         self._layers = supported_layers(self._module)
         self._values, self._places = flat_views(self._module)
         self._sums = torch.zeros_like(self._values)
+        linear = all(isinstance(layer.module, nn.Linear) for layer in self._layers)
+        self._block = LINEAR_BLOCK if linear else BLOCK
         self._calls: list[_Call] | None = None
         for layer in self._layers:
             layer.module.register_forward_hook(self._hook(layer))
@@ -112,8 +117,14 @@ class PerExampleClipper:
         if not clipping_norm > 0:
             raise ValueError(f"clipping_norm = {clipping_norm}: must be > 0")
         self._load(parameters)
+        x, y, limit = to_tensor(inputs), to_tensor(targets), min(clipping_norm, UNCLIPPED)
         with torch.no_grad():
-            return self._sum(to_tensor(inputs), to_tensor(targets), min(clipping_norm, UNCLIPPED))
+            total = self._sum(x[: self._block], y[: self._block], limit)
+            for start in range(self._block, len(x), self._block):
+                block = slice(start, start + self._block)
+                part = self._sum(x[block], y[block], limit)
+                total = ClippedSum(total.value + part.value, total.non_finite + part.non_finite)
+        return total
 
     def average_gradient(
         self,
@@ -151,8 +162,8 @@ class PerExampleClipper:
         with torch.no_grad():
             for row, vector in zip(result, vectors, strict=True):
                 self._load(vector)
-                for start in range(0, len(x), FORWARD_ROWS):
-                    block = slice(start, start + FORWARD_ROWS)
+                for start in range(0, len(x), self._block):
+                    block = slice(start, start + self._block)
                     row[block] = self._losses(self._module(x[block]), y[block]).numpy()
         return result if np.ndim(parameters) == 2 else result[0]
 

@@ -176,9 +176,10 @@ class LinearCohort:
                 self._of_owners(layers, tiles.owners[block]), tiles.rows[block]
             )
         bounds = np.concatenate([[0], np.cumsum(tiles.counts)])
-        shape = parameters.shape[1:-1]
+        shape, vectors = parameters.shape[1:-1], several.shape[1]
+        by_vector = losses.transpose(1, 0, 2)
         return [
-            losses[a:b].transpose(1, 0, 2).reshape(-1, (b - a) * ROWS)[:, :n].reshape(*shape, n)
+            by_vector[:, a:b].reshape(vectors, (b - a) * ROWS)[:, :n].reshape(*shape, n)
             for a, b, n in zip(bounds, bounds[1:], tiles.sizes, strict=False)
         ]
 
@@ -251,7 +252,7 @@ class LinearCohort:
         factors = (limit / np.maximum(np.sqrt(squares), limit)).astype(np.float32)
         weighted = residuals * torch.from_numpy(factors)[:, :, None]
         sums: NDArray[np.float32] = torch.bmm(weighted.transpose(1, 2), inputs).numpy()
-        return sums, bad.sum(1)
+        return sums, (bad & (rows > 0)).sum(1)
 
     def _block_losses(self, layers: Tensor, rows: IntArray) -> NDArray[np.float32]:
         """Return each tile's losses, (block, g, ROWS)."""

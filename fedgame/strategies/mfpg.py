@@ -7,6 +7,7 @@ validates, sums and says what was spent.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +46,14 @@ from fedgame.strategies.plan import Plan, choice_charge, make_plan
 from fedgame.strategies.settings import Experiment
 from fedgame.tasks.evaluation import evaluate
 
+log = logging.getLogger(__name__)
+
 FloatArray = NDArray[np.float64]
+
+_LEFT_OUT = (
+    "round %d: update of client %d left out: not finite or too large (does the training diverge? "
+    "try a smaller step size or strength)"
+)
 
 NODE_LEDGERS = "node-{place}.sqlite"
 """Name of a simulated node's own ledger in the run folder."""
@@ -181,7 +189,7 @@ class MfpgServer:
 
         Raises:
             RunFailed: Too few nodes or clients came.
-            CalibrationError: The target epsilon cannot be reached.
+            ConfigError: The target epsilon cannot be reached.
         """
         self._experiment, self._grid, self._folder = experiment, grid, folder
         self._ledger, self._accountant, self._listener = ledger, accountant, listener
@@ -332,6 +340,8 @@ class MfpgServer:
             self._strengths[positions] = reply.strengths
             used[positions] = np.where(reply.used, reply.strengths, np.nan)
             total += reply.update
+            for client in reply.clients[~reply.used]:
+                log.warning(_LEFT_OUT, round_, client)
             rows += self._rows(round_, positions)
         self._ledger.append(rows)
         self._parameters = (self._parameters + to_float(total)).astype(np.float32)

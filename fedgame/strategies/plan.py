@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedgame.accountants.base import Accountant
 from fedgame.accountants.calibration import noise_multiplier_for
+from fedgame.errors import CalibrationError, ConfigError
 from fedgame.games.privacy.mapg import Mapg, mapg_noise_multiplier
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import PrivacyEvent, PureDPChoice, SampledGaussian
@@ -166,7 +167,7 @@ def make_plan(
         accountant: The accountant of the guarantee; calibration uses it.
 
     Raises:
-        CalibrationError: The target epsilon cannot be reached.
+        ConfigError: The target epsilon cannot be reached.
     """
     plan = Plan(experiment, counts, betas, _grid(experiment, counts), np.zeros(len(counts)))
     game = experiment.game
@@ -240,11 +241,16 @@ def _gaussian_noise_multiplier(
     if mechanism.calibration == "paper":
         return paper_noise_multiplier(mechanism.target_epsilon, delta)
     context = client_context(experiment, 1)
-    return noise_multiplier_for(
-        target_epsilon=mechanism.target_epsilon,
-        delta=delta,
-        sampling_rate=context.amplifying_rate,
-        steps=experiment.run.rounds * experiment.training.local_steps,
-        neighbours=context.neighbours,
-        accountant=accountant,
-    )
+    try:
+        return noise_multiplier_for(
+            target_epsilon=mechanism.target_epsilon,
+            delta=delta,
+            sampling_rate=context.amplifying_rate,
+            steps=experiment.run.rounds * experiment.training.local_steps,
+            neighbours=context.neighbours,
+            accountant=accountant,
+        )
+    except CalibrationError as error:
+        raise ConfigError(
+            "gaussian.target-epsilon", mechanism.target_epsilon, str(error)
+        ) from error

@@ -93,7 +93,16 @@ def test_without_a_terminal_many_rounds_get_few_lines() -> None:
     assert lines[-1].startswith("round 1000/1000 ")
 
 
-def test_on_a_terminal_the_bar_says_what_is_waited_for() -> None:
+def test_on_a_narrow_terminal_a_round_stays_one_line() -> None:
+    stream = io.StringIO()
+    with ProgressView(Console(file=stream, width=60, force_terminal=True), "waiting") as view:
+        view.show({**RECORD, "exploitability": 0.123456})
+    assert "accuracy 0.9" in stream.getvalue()
+    # a wrapped line would be cleared by going up twice
+    assert stream.getvalue().rsplit("accuracy", 1)[1].count("\x1b[1A") == 1
+
+
+def test_on_a_terminal_the_view_says_what_is_waited_for() -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=200, force_terminal=True)
     with ProgressView(console, "waiting for Ray") as view:

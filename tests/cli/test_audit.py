@@ -1,0 +1,84 @@
+"""`fedgame audit RUN`: the ledger of a finished run, asked again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fedgame.accountants import ACCOUNTANTS
+from fedgame.cli.app import app
+from fedgame.errors import ConfigError, LedgerError
+from tests.support import Run
+
+
+def audit(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["audit", *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+@pytest.fixture
+def folder(run: Run) -> Path:
+    return run().folder
+
+
+@pytest.mark.parametrize("name", ["pld", "rdp", "order2"])
+def test_an_audit_repeats_what_the_run_reported(run: Run, name: str) -> None:
+    finished = run()
+    clients = audit(str(finished.folder), "--accountant", name)["clients"]
+    reported = {client["id"]: client["epsilon"][name] for client in finished.summary["clients"]}
+    assert {client["id"]: client["epsilon"] for client in clients} == reported
+    assert all(client["releases"] > 0 for client in clients)
+
+
+def test_every_accountant_can_be_asked(folder: Path) -> None:
+    for name in ACCOUNTANTS:
+        result = audit(str(folder), "--accountant", name)
+        assert result["accountant"] == name
+        assert all(0 <= client["delta_at_epsilon_1"] <= 1 for client in result["clients"])
+
+
+def test_the_claim_is_marked_and_has_no_epsilon(folder: Path) -> None:
+    result = audit(str(folder), "--accountant", "lsi")
+    assert result["sound"] is False
+    assert {client["epsilon"] for client in result["clients"]} == {None}
+
+
+def test_a_smaller_delta_costs_more(folder: Path) -> None:
+    loose, tight = (audit(str(folder), "--delta", delta) for delta in ("1e-3", "1e-9"))
+    assert loose["delta"] == 1e-3
+    assert loose["clients"][0]["epsilon"] < tight["clients"][0]["epsilon"]
+
+
+def test_a_person_gets_a_table(folder: Path) -> None:
+    result = CliRunner().invoke(app, ["audit", str(folder)], env={"COLUMNS": "120"})
+    assert "pld (sound)" in result.stdout
+    assert "delta at epsilon 1" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["{run}"], ["ledger", "{run}"], ["--delta", "1e-5", "{run}"]]
+)
+def test_the_verb_ledger_may_go_unnamed(folder: Path, arguments: list[str]) -> None:
+    filled = [argument.format(run=folder) for argument in arguments]
+    assert audit(*filled)["accountant"] == "pld"
+
+
+def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="no run folder"):
+        audit(str(tmp_path))
+
+
+def test_an_unknown_accountant_is_named(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"moments.*allowed: lsi, order2, pld, rdp"):
+        audit(str(folder), "--accountant", "moments")
+
+
+def test_an_impossible_delta_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="--delta"):
+        audit(str(folder), "--delta", "1")
