@@ -229,14 +229,14 @@ def _check_together(experiment: Experiment) -> None:
         if value > run.num_clients:
             raise ConfigError(key, value, f"must be at most num-clients = {run.num_clients}")
     game = experiment.game
-    subsampled = isinstance(game, MeanField) and game.choice_sampling_rate < 1
-    if subsampled and training.neighbours != "example":
+    client_level = training.neighbours != "example"
+    if isinstance(game, MeanField) and game.choice_sampling_rate < 1 and client_level:
         raise ConfigError(
             "mean-field.choice-sampling-rate",
             game.choice_sampling_rate,
             "must be 1 where a whole client is protected: who takes part is public",
         )
-    if training.clip == "average" and training.neighbours == "example":
+    if training.clip == "average" and not client_level:
         raise ConfigError(
             "training.clip",
             training.clip,

@@ -6,12 +6,12 @@ Messages pass through the same records, so a strategy cannot tell the difference
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Mapping
 
-from flwr.app import DEFAULT_TTL, Context, Error, Message, Metadata, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
 
 from fedgame.strategies.settings import Scalar
 
@@ -22,6 +22,7 @@ ReplyHook = Callable[[Message], Message | None]
 """Sees every reply before the server does; None loses it. Tests use it to play a faulty client."""
 
 _FAILED = 1
+_SERVER = 1
 
 
 class LocalGrid(Grid):
@@ -35,6 +36,7 @@ class LocalGrid(Grid):
         hook: ReplyHook | None = None,
     ) -> None:
         """Make `nodes` nodes with the numbers 1 to `nodes`."""
+        _identify()
         self._app = app
         self._hook = hook
         self._run = Run.create_empty(run_id=1)
@@ -69,18 +71,7 @@ class LocalGrid(Grid):
         ttl: float | None = None,
     ) -> Message:
         """Return a message to one node."""
-        metadata = Metadata(
-            run_id=self._run.run_id,
-            message_id=f"local-{next(self._ids)}",
-            src_node_id=0,
-            dst_node_id=dst_node_id,
-            reply_to_message_id="",
-            group_id=group_id,
-            created_at=time.time(),
-            ttl=DEFAULT_TTL if ttl is None else ttl,
-            message_type=message_type,
-        )
-        return Message(content=content, metadata=metadata)
+        return Message(content, dst_node_id, message_type, group_id=group_id, ttl=ttl)
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the numbers of all nodes."""
@@ -90,7 +81,8 @@ class LocalGrid(Grid):
         """Deliver each message at once and keep the reply."""
         pushed = []
         for message in messages:
-            identifier = message.metadata.message_id
+            identifier = f"local-{next(self._ids)}"
+            message.metadata.__dict__["_message_id"] = identifier
             pushed.append(identifier)
             reply = self._deliver(message)
             if reply is not None:
@@ -114,3 +106,12 @@ class LocalGrid(Grid):
         except Exception:  # noqa: BLE001  (a node that crashes is an error reply, as in Flower)
             reply = Message(Error(_FAILED, "the node failed"), reply_to=message)
         return self._hook(reply) if self._hook else reply
+
+
+def _identify() -> None:
+    """Give this process an identity, which Flower's messages need, unless it has one."""
+    for name in ("run_id", "task_id", "node_id"):
+        try:
+            getattr(TaskIdentity, name)
+        except RuntimeError:
+            setattr(TaskIdentity, name, 1 if name != "node_id" else _SERVER)

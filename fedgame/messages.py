@@ -200,9 +200,10 @@ def pack_round_order(order: RoundOrder) -> RecordDict:
 
 def unpack_round_order(content: RecordDict) -> RoundOrder:
     """Read a round order."""
-    arrays = {name: array.numpy() for name, array in content.array_records[_ARRAYS].items()}
-    settings: dict[str, Any] = dict(content.config_records[_SETTINGS])
-    return RoundOrder(**arrays, **settings)
+    fields: dict[str, Any] = dict(content.config_records[_SETTINGS])
+    for name, array in content.array_records[_ARRAYS].items():
+        fields[name] = array.numpy()
+    return RoundOrder(**fields)
 
 
 def pack_round_reply(reply: RoundReply) -> RecordDict:

@@ -261,9 +261,7 @@ def test_a_bad_reply_is_rejected_and_the_round_goes_on(
 def test_a_missing_update_is_zero_and_no_weight_changes(run: Run) -> None:
     alone = {"cell": "mfep", "rounds": 1}
     whole = _parameters(run(alone, nodes=5))
-    parts = [
-        _parameters(run(alone, nodes=5, hook=_only(node))) for node in range(1, 6)
-    ]
+    parts = [_parameters(run(alone, nodes=5, hook=_only(node))) for node in range(1, 6)]
     for name, value in whole.items():
         # five runs with one client's update each: their sum is the run with all five
         total = np.sum([part[name].astype(np.float64) for part in parts], axis=0)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from fedgame.cli.interrupts import Interrupts
 from fedgame.errors import RunFailed

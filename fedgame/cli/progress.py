@@ -25,8 +25,6 @@ from rich.progress import (
 from rich.table import Column
 
 _MARK = re.compile(r"fedgame-(progress|summary|error) (?=\{)")
-_LINES = 20
-"""About how many rounds get a line where there is no terminal to redraw."""
 
 WAITING = "starting Flower: the first message takes 10-20 s while Ray and torch load"
 
@@ -75,7 +73,7 @@ def round_line(record: Mapping[str, Any]) -> str:
 
 
 class ProgressView:
-    """A context that shows a run: one living line on a terminal, about 20 lines elsewhere."""
+    """A context that shows a run: a line a round, and on a terminal a living one below."""
 
     def __init__(self, console: Console, waiting: str) -> None:
         """Show on `console`; `waiting` is said until the first round is over."""
@@ -110,10 +108,8 @@ class ProgressView:
         """Show one round: the fields of a RoundRecord, and `total_rounds`."""
         done, total = int(record["round"]), int(record["total_rounds"])
         line = round_line(record)
-        self._live.update(self._task, description=line, completed=done, total=total)
-        every = math.ceil(total / _LINES)
-        if not self._console.is_terminal and (done == 1 or done == total or done % every == 0):
-            self.say(f"round {done}/{total}  {line}")
+        self._live.update(self._task, description="training", completed=done, total=total)
+        self.say(f"round {done}/{total}  {line}")
 
     def say(self, text: str) -> None:
         """Print a line above the living one."""

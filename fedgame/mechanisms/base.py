@@ -112,8 +112,8 @@ class Mechanism(Protocol):
             states: Current parameters, shape (clients, parameters).
             gradients: Clipped gradient sums over the public divisor, same shape; the only input
                 that depends on data.
-            strengths: Entropic strength of each client, shape (clients,); `strength_to_noise_multiplier`
-                turns it into the noise multiplier.
+            strengths: Entropic strength of each client, shape (clients,), which
+                `strength_to_noise_multiplier` turns into the noise multiplier.
             contexts: Each client's public quantities.
             noise: Standard normal draws, same shape as `states`, each used once.
             tensor_sizes: Sizes of the parameter tensors, in order; they sum to `parameters`.

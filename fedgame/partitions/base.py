@@ -13,6 +13,8 @@ class Partition(Protocol):
 
     name: ClassVar[str]
 
+    def __hash__(self) -> int: ...
+
     def split(
         self, targets: NDArray[Any], num_clients: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:

@@ -21,7 +21,7 @@ def acceptable(updates: NDArray[np.float64]) -> NDArray[np.bool_]:
 
     The cast to integers would silently turn NaN, infinity and 1e30 into the smallest integer.
     """
-    return (np.abs(updates) < VALUE_LIMIT).all(axis=1)
+    return np.asarray((np.abs(updates) < VALUE_LIMIT).all(axis=1))
 
 
 def weighted_sum(updates: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.int64]:

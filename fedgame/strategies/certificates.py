@@ -55,7 +55,8 @@ class PublicGame:
             noise=rng.standard_normal((1, len(parameters))),
             rngs=[rng],
         )
-        return loss_terms(experiment, game, parameters, mean_strength, self._plan.grid, probe)[0]
+        terms = loss_terms(experiment, game, parameters, mean_strength, self._plan.grid, probe)
+        return np.asarray(terms[0])
 
     def exploitability(
         self,

@@ -115,7 +115,7 @@ class Cohort:
             model=self._model,
             examples=self.examples,
             batches=self._batches(round_, "choice batch", game.choice_sampling_rate),
-            divisors=game.choice_sampling_rate * self.counts,
+            divisors=game.choice_sampling_rate * self.counts.astype(np.float64),
             noise=self._normals(round_, "choice probe", size),
             rngs=[self._draw(client, round_, "choice trace") for client in self.clients],
         )

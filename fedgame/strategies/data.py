@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgame.partitions.base import Partition
 from fedgame.randomness import public_generator
 from fedgame.strategies.settings import Experiment
-from fedgame.tasks.base import Examples
+from fedgame.tasks.base import DataSource, Examples, Task
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,16 @@ class FederatedData:
 def federated_data(experiment: Experiment) -> FederatedData:
     """Load and split the data of an experiment, once per process."""
     run = experiment.run
-    key = (experiment.task, experiment.source, experiment.partition, run.num_clients, run.seed)
-    return _load(*key)
+    return _load(
+        experiment.task, experiment.source, experiment.partition, run.num_clients, run.seed
+    )
 
 
+# components are frozen dataclasses, so they are keys
 @functools.lru_cache(maxsize=2)
-def _load(task, source, partition, num_clients, seed) -> FederatedData:  # type: ignore[no-untyped-def]
+def _load(
+    task: Task, source: DataSource, partition: Partition, num_clients: int, seed: int
+) -> FederatedData:
     train, test = task.load(source, num_clients, seed)
     rng = public_generator(seed, "partition")
     return FederatedData(train, partition.split(train.targets, num_clients, rng), test)

@@ -129,7 +129,7 @@ def exchange(
         read: Turns the content of a node's reply into a payload, or raises InvalidReply.
     """
     messages = [
-        grid.create_message(content, message_type, node, group_id=str(round_), ttl=2 * timeout)
+        Message(content, node, message_type, group_id=str(round_), ttl=2 * timeout)
         for node, content in orders.items()
     ]
     pushed = grid.push_messages(messages)

@@ -146,8 +146,9 @@ def _averaged_clipping(experiment: Experiment, _: Histories) -> str | None:
 
 def _printed_scale(experiment: Experiment, _: Histories) -> str | None:
     mechanism = experiment.mechanism
-    printed = isinstance(mechanism, Gaussian) and mechanism.calibration == "paper"
-    if not printed or mechanism.target_epsilon <= 1:
+    if not isinstance(mechanism, Gaussian) or mechanism.calibration != "paper":
+        return None
+    if mechanism.target_epsilon <= 1:
         return None
     return (
         "The classic noise scale C sqrt(2 ln(1.25/delta))/epsilon is proved for epsilon <= 1 a "

@@ -62,6 +62,8 @@ class Task(Protocol):
     kind: ClassVar[str]
     """"classification" or "regression"."""
 
+    def __hash__(self) -> int: ...
+
     def load(self, source: DataSource, num_clients: int, seed: int) -> tuple[Examples, Examples]:
         """Return (training, public test) examples; the same arguments give the same bits.
 

@@ -111,6 +111,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "reflect": (lambda: conv(3, kernel_size=3, padding=1, padding_mode="reflect"), (3, 9, 8)),
     "circular": (lambda: conv(3, kernel_size=3, padding=2, padding_mode="circular"), (3, 9, 8)),
     "groups": (lambda: conv(4, kernel_size=3, groups=2), (4, 9, 8)),
+    "groups at few positions": (lambda: conv(16, kernel_size=3, stride=5, groups=2), (16, 9, 8)),
     "few positions": (lambda: conv(16, kernel_size=3, stride=5), (16, 9, 8)),
     "layer norm": (lambda: nn.Sequential(nn.LayerNorm(12), nn.Linear(12, 4)), (12,)),
     "group norm": (
@@ -326,22 +327,26 @@ def test_empty_batch_gives_zeros() -> None:
     assert clipper.losses(parameters, inputs, targets).shape == (0,)
 
 
+class Sometimes(nn.Module):
+    """A model whose loss depends on its second layer for positive inputs only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.always, self.sometimes = nn.Linear(12, 4), nn.Linear(12, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.always(x)
+        other: Tensor = self.sometimes(x)
+        return out + other if x.min() > 0 else out
+
+
 def test_a_layer_that_the_loss_does_not_depend_on_has_a_zero_gradient() -> None:
-    class Ignoring(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.used, self.ignored = nn.Linear(12, 4), nn.Linear(12, 4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            self.ignored(x)
-            out: Tensor = self.used(x)
-            return out
-
-    module = Ignoring()
+    module = Sometimes()
     inputs, targets = examples((12,), 5)
     clipper = PerExampleClipper(module, cross_entropy)
     parameters = flat_parameters(module)
-    clipper.clipped_sum(parameters, inputs, targets, 1.0)
+    with_both = clipper.clipped_sum(parameters, np.abs(inputs), targets, 1.0).value
+    assert with_both[52:].any()
 
     value = clipper.clipped_sum(parameters, inputs, targets, 1.0).value
 
@@ -417,6 +422,13 @@ def test_arrays_become_tensors_of_the_two_types_in_use(
     tensor = to_tensor(array)
     assert tensor.dtype == dtype
     np.testing.assert_array_equal(tensor.numpy(), array)
+
+
+def test_arrays_that_may_not_be_written_are_copied() -> None:
+    aligned = torch.arange(8.0).numpy()
+    assert to_tensor(aligned).data_ptr() == aligned.ctypes.data
+    aligned.flags.writeable = False
+    assert to_tensor(aligned).data_ptr() != aligned.ctypes.data
 
 
 def test_arguments_of_the_wrong_shape_or_range_are_refused() -> None:

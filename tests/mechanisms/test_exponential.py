@@ -84,6 +84,18 @@ def test_a_choice_is_an_index_of_positive_probability(
     assert choice_probabilities(values, epsilon, 0.5, monotone=False)[choice] > 0
 
 
+class LowestDraw:
+    """A generator that draws the smallest number there is."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def test_an_option_of_probability_zero_is_never_chosen() -> None:
+    utilities = np.array([1e9, 0.0])
+    assert exponential_choice(utilities, 1.0, 1.0, LowestDraw(), monotone=False) == 1  # type: ignore[arg-type]
+
+
 def test_one_number_is_drawn() -> None:
     rng, peer = np.random.default_rng(5), np.random.default_rng(5)
     exponential_choice(np.zeros(4), 1.0, 1.0, rng, monotone=False)

@@ -1,0 +1,1 @@
+"""Ratios to a named peer or floor, measured in one run."""

@@ -1,0 +1,27 @@
+"""`python -m benchmarks [NAME ...]`: run all benchmarks, or those that are named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from benchmarks import local_step, messages
+
+BENCHMARKS: dict[str, Callable[[], None]] = {
+    "local-step": local_step.main,
+    "messages": messages.main,
+}
+
+
+def main() -> None:
+    """Run the named benchmarks, by default all."""
+    names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        sys.exit(f"error: no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
+    for name in names:
+        BENCHMARKS[name]()
+
+
+if __name__ == "__main__":
+    main()
