@@ -205,6 +205,9 @@ def load(overrides: Mapping[str, object]) -> Experiment:
         mechanism if flat["mechanism.name"] == "auto" else flat["mechanism.name"]
     )
     flat["game.name"] = game if flat["game.name"] == "auto" else flat["game.name"]
+    for section, cls in _sections().items():
+        # also what this run does not use: a wrong value is a mistake wherever it stands
+        _build(cls, section, flat)
     source = _build(DataSource, "task", flat)
     experiment = Experiment(
         run=run,

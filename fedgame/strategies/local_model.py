@@ -105,8 +105,7 @@ class LinearByCohort:
 
     def losses(self, states: FloatArray, batches: Sequence[BoolArray]) -> list[FloatArray]:
         """Return each client's losses on its batch at several states."""
-        losses = self._cohort.losses(states.astype(np.float32))
-        return [own[:, batch] for own, batch in zip(losses, batches, strict=True)]
+        return self._cohort.losses(states.astype(np.float32), batches)
 
 
 def local_model(task: Task, clients: Sequence[Examples]) -> LocalModel:
