@@ -52,8 +52,7 @@ def composable(events: Sequence[PrivacyEvent]) -> tuple[SampledGaussian | PureDP
 
     Raises:
         AccountingError: An event of unknown type, events under different neighbour relations, or a
-            sampling rate below 1 under a relation other than "example" (who takes part is public),
-            or a number of steps that is not whole.
+            sampling rate below 1 under a relation other than "example" (who takes part is public).
     """
     known: list[SampledGaussian | PureDPChoice] = []
     for event in accountable(events):
@@ -71,8 +70,6 @@ def composable(events: Sequence[PrivacyEvent]) -> tuple[SampledGaussian | PureDP
 
 
 def _check_release(event: SampledGaussian) -> None:
-    if not isinstance(event.steps, int | np.integer):
-        raise AccountingError(f"steps = {event.steps}: must be a whole number")
     if event.sampling_rate < 1 and event.neighbours != "example":
         raise AccountingError(
             f"sampling_rate = {event.sampling_rate} under neighbours {event.neighbours!r}: "

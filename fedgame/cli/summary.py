@@ -47,6 +47,9 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
         summary: The run's summary.json with `run_dir` added.
     """
     console.print(_overview(summary))
+    if summary.get("reason"):
+        text = f"stopped early: {summary['reason']}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
     clients: Sequence[Mapping[str, Any]] = summary.get("clients", ())
     if clients:
         console.print(_client_table(clients, summary))

