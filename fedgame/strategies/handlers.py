@@ -16,7 +16,7 @@ from fedgame.messages import (
     unpack_registration_order,
     unpack_round_order,
 )
-from fedgame.strategies.mfpg import MfpgClient
+from fedgame.strategies.mfpg_client import MfpgClient
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment, Scalar
 from fedgame.strategies.threads import single_thread

@@ -1,8 +1,8 @@
-"""The privacy grid on Flower: DP-SGD, MFEP, MAPG-DP and MFPG are four settings of it.
+"""The server half of the privacy grid: DP-SGD, MFEP, MAPG-DP and MFPG are four settings of it.
 
 One round, all four cells (MFPG paper, algorithm 1): action update -> local update -> accountant
-update -> mean strength -> FedAvg. The client half chooses and trains; the server half plans,
-validates, sums and says what was spent.
+update -> mean strength -> FedAvg. The client half (`mfpg_client`) chooses and trains; this half
+plans, validates, sums and says what was spent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +20,9 @@ from fedgame.accountants.base import Accountant
 from fedgame.errors import RunFailed
 from fedgame.games.privacy.mapg import Mapg
 from fedgame.games.privacy.mean_field import MeanField
-from fedgame.ledger.events import LedgerRow, PrivacyEvent, UnaccountedRelease
+from fedgame.ledger.events import LedgerRow
 from fedgame.ledger.store import Ledger
 from fedgame.messages import (
-    Registration,
     RegistrationOrder,
     RoundOrder,
     RoundReply,
@@ -33,16 +31,14 @@ from fedgame.messages import (
     unpack_registration,
     unpack_round_reply,
 )
-from fedgame.randomness import generator, public_generator
-from fedgame.strategies.aggregation import acceptable, sum_limit, to_float, weighted_sum
+from fedgame.randomness import public_generator
+from fedgame.strategies.aggregation import sum_limit, to_float
 from fedgame.strategies.base import ProgressListener, RoundRecord
 from fedgame.strategies.bounds import update_bound
 from fedgame.strategies.certificates import PublicGame, mean_curvature
-from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import REGISTER, TRAIN, Hosts, exchange, wait_for_nodes
-from fedgame.strategies.node import Node
-from fedgame.strategies.plan import Plan, choice_charge, make_plan
+from fedgame.strategies.plan import Plan, choice_event, make_plan
 from fedgame.strategies.settings import Experiment
 from fedgame.tasks.evaluation import evaluate
 
@@ -57,87 +53,6 @@ _LEFT_OUT = (
 
 NODE_LEDGERS = "node-{place}.sqlite"
 """Name of a simulated node's own ledger in the run folder."""
-
-
-def choice_event(experiment: Experiment) -> PrivacyEvent | None:
-    """Return the event of one choice from the grid: charged, unaccounted, or none if public."""
-    game = experiment.game
-    if not isinstance(game, MeanField) or game.selection == "public":
-        return None
-    neighbours = experiment.training.neighbours
-    return choice_charge(experiment) or UnaccountedRelease(neighbours, "argmin choice")
-
-
-class MfpgClient:
-    """The client half: one node's clients."""
-
-    def __init__(self, experiment: Experiment, node: Node) -> None:
-        """Keep the experiment; data are loaded when first needed."""
-        self._experiment = experiment
-        self._node = node
-        self._cohorts: dict[tuple[str, tuple[int, ...]], Cohort] = {}
-
-    def register(self, order: RegistrationOrder) -> Registration:
-        """Declare the clients hosted here, their numbers of examples and preferences: public."""
-        experiment = self._experiment
-        total = experiment.run.num_clients
-        clients = np.array(self._node.clients(order.place, order.nodes, total), dtype=np.int64)
-        counts = federated_data(experiment).counts[clients]
-        betas = experiment.population.betas(total)[clients]
-        curvatures = np.zeros(len(clients))
-        game = experiment.game
-        if isinstance(game, Mapg) and game.curvature == "own":
-            curvatures = self._own_curvatures(order, clients)
-        return Registration(clients, counts, betas, curvatures)
-
-    def _own_curvatures(self, order: RegistrationOrder, clients: NDArray[np.int64]) -> FloatArray:
-        """Return Hessian traces of the clients' own data; the ledger says: no guarantee."""
-        experiment, data = self._experiment, federated_data(self._experiment)
-        event = UnaccountedRelease(experiment.training.neighbours, "own curvature")
-        self._write(order, [LedgerRow(int(k), 0, 0, "curvature", event) for k in clients])
-        secret = self._node.secret(experiment, order.run_name)
-        initial = experiment.task.initial_parameters(experiment.run.seed)
-        measure = partial(mean_curvature, experiment, initial)
-        rngs = [generator(secret, int(k), 0, "curvature") for k in clients]
-        return np.array(
-            [measure(data.client(int(k)), rng) for k, rng in zip(clients, rngs, strict=True)]
-        )
-
-    def train(self, order: RoundOrder) -> RoundReply:
-        """Choose, train, write the ledger, and only then answer."""
-        cohort = self._cohort(order)
-        strengths = order.strengths
-        if order.choose:
-            strengths = cohort.choose(order)
-        local = cohort.train(order.round, order.parameters, strengths)
-        events = zip(cohort.clients, local.events, strict=True)
-        rows = [LedgerRow(client, order.round, 0, "update", event) for client, event in events]
-        choice = choice_event(self._experiment) if order.choose else None
-        if choice is not None:
-            rows += [LedgerRow(k, order.round, 0, "choice", choice) for k in cohort.clients]
-        self._write(order, rows)
-        used = acceptable(local.updates)
-        return RoundReply(
-            clients=order.clients,
-            counts=cohort.counts,
-            strengths=strengths,
-            used=used,
-            update=weighted_sum(local.updates[used], order.weights[used]),
-        )
-
-    def _write(self, order: RegistrationOrder | RoundOrder, rows: list[LedgerRow]) -> None:
-        path = self._node.ledger(order.run_name, order.ledger)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with Ledger(path) as ledger:
-            ledger.append(rows)
-
-    def _cohort(self, order: RoundOrder) -> Cohort:
-        key = (order.run_name, tuple(int(client) for client in order.clients))
-        if key not in self._cohorts:
-            secret = self._node.secret(self._experiment, order.run_name)
-            data = federated_data(self._experiment)
-            self._cohorts = {key: Cohort(self._experiment, data, key[1], secret)}
-        return self._cohorts[key]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,12 @@ from fedgame.accountants.calibration import noise_multiplier_for
 from fedgame.errors import CalibrationError, ConfigError
 from fedgame.games.privacy.mapg import Mapg, mapg_noise_multiplier
 from fedgame.games.privacy.mean_field import MeanField
-from fedgame.ledger.events import PrivacyEvent, PureDPChoice, SampledGaussian
+from fedgame.ledger.events import (
+    PrivacyEvent,
+    PureDPChoice,
+    SampledGaussian,
+    UnaccountedRelease,
+)
 from fedgame.mechanisms.base import (
     ClientContext,
     noise_multiplier_to_strength,
@@ -148,6 +153,15 @@ def choice_charge(experiment: Experiment) -> PureDPChoice | None:
         neighbours=experiment.training.neighbours,
         mechanism=CHOICE_MECHANISM,
     )
+
+
+def choice_event(experiment: Experiment) -> PrivacyEvent | None:
+    """Return the event of one choice from the grid: charged, unaccounted, or none if public."""
+    game = experiment.game
+    if not isinstance(game, MeanField) or game.selection == "public":
+        return None
+    neighbours = experiment.training.neighbours
+    return choice_charge(experiment) or UnaccountedRelease(neighbours, "argmin choice")
 
 
 def make_plan(

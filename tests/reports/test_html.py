@@ -237,9 +237,7 @@ def test_settings_and_versions_are_listed(make_result: Any, config: Any, version
 
 
 @pytest.mark.usefixtures("real_plotly")
-def test_a_thousand_clients_are_all_listed(
-    make_result: Any, config: Any, versions: Any
-) -> None:
+def test_a_thousand_clients_are_all_listed(make_result: Any, config: Any, versions: Any) -> None:
     result = make_result(clients=1_000, rounds=100)
     html = render_report(result, config | {"num-clients": 1_000}, versions)
     assert len(Page(html).rows) == 1_001

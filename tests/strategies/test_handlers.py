@@ -56,7 +56,7 @@ def test_an_exceptions_text_stays_at_home(
     def broken(*_: object) -> None:
         raise ValueError("secret value 0.123")
 
-    monkeypatch.setattr("fedgame.strategies.mfpg.MfpgClient.train", broken)
+    monkeypatch.setattr("fedgame.strategies.mfpg_client.MfpgClient.train", broken)
     with caplog.at_level(logging.ERROR, logger="fedgame"):
         reply = _ask(pack_round_order(_order(tmp_path)))
     assert reply.error.code == FAILED
@@ -71,7 +71,7 @@ def test_a_deployed_node_logs_no_data(
     def broken(*_: object) -> None:
         raise ValueError("secret value 0.123")
 
-    monkeypatch.setattr("fedgame.strategies.mfpg.MfpgClient.train", broken)
+    monkeypatch.setattr("fedgame.strategies.mfpg_client.MfpgClient.train", broken)
     grid = LocalGrid(app, 1, config.load(SMALL).flat)
     message = grid.create_message(pack_round_order(_order(tmp_path)), "train", 1, "1")
     context = Context(
