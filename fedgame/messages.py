@@ -50,12 +50,14 @@ class Registration:
         betas: Their privacy preferences, shape (c,).
         curvatures: Hessian traces of their own data where a game asks for them (an unaccounted
             release), else zeros, shape (c,).
+        own_noise: Whether their noise comes from a secret of the node's own, shape (c,).
     """
 
     clients: IntArray
     counts: IntArray
     betas: FloatArray
     curvatures: FloatArray
+    own_noise: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -181,13 +183,14 @@ def unpack_registration(content: RecordDict, num_clients: int) -> Registration:
     counts = _array(content, "counts", "int64", (length,))
     betas = _array(content, "betas", "float64", (length,))
     curvatures = _array(content, "curvatures", "float64", (length,))
+    own_noise = _array(content, "own_noise", "bool", (length,))
     if ((clients < 0) | (clients >= num_clients)).any():
         raise InvalidReply(f"client numbers must be 0 to {num_clients - 1}")
     if len(np.unique(clients)) != length:
         raise InvalidReply("a client is registered twice")
     if (counts < 1).any() or (betas <= 0).any():
         raise InvalidReply("counts must be at least 1 and preferences positive")
-    return Registration(clients, counts, betas, curvatures)
+    return Registration(clients, counts, betas, curvatures, own_noise)
 
 
 def pack_round_order(order: RoundOrder) -> RecordDict:

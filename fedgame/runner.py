@@ -12,7 +12,7 @@ import platformdirs
 from flwr.serverapp import Grid
 
 from fedgame import config
-from fedgame.errors import AccountingError, LedgerError
+from fedgame.errors import AccountingError, ConfigError, LedgerError
 from fedgame.ledger.store import Ledger, merge, missing
 from fedgame.local_grid import LocalGrid, ReplyHook
 from fedgame.reports.run_folder import (
@@ -25,6 +25,7 @@ from fedgame.reports.run_folder import (
 from fedgame.strategies.base import ProgressListener, RoundRecord
 from fedgame.strategies.handlers import make_client_app
 from fedgame.strategies.mfpg import MfpgServer
+from fedgame.strategies.node import NEEDS_A_FOLDER
 from fedgame.strategies.outcome import Accountants, run_result
 from fedgame.strategies.settings import Experiment
 from fedgame.strategies.threads import single_thread
@@ -111,6 +112,16 @@ def _merge(folder: Path, ledger: Ledger) -> None:
             file.unlink()
 
 
+def refuse_own_secret(experiment: Experiment) -> None:
+    """Refuse a simulation in which every node should have a secret of its own.
+
+    Raises:
+        ConfigError: `noise-secret` is "own".
+    """
+    if experiment.run.noise_secret == "own":
+        raise ConfigError("noise-secret", "own", NEEDS_A_FOLDER)
+
+
 def run_in_process(
     experiment: Experiment,
     nodes: int,
@@ -125,6 +136,7 @@ def run_in_process(
         listener: Called after each round.
         hook: Sees every reply before the server does; see `LocalGrid`.
     """
+    refuse_own_secret(experiment)
     experiment = replace(experiment, run=replace(experiment.run, nodes=nodes))
     grid = LocalGrid(make_client_app(config.load), nodes, experiment.flat, hook)
     return run(experiment, grid, listener)

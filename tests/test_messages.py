@@ -145,6 +145,7 @@ def _registration(**change: Any) -> RecordDict:
         counts=np.array([5, 6]),
         betas=np.array([0.3, 1.0]),
         curvatures=np.zeros(2),
+        own_noise=np.zeros(2, dtype=np.bool_),
     )
     return pack_registration(replace(base, **change))
 
@@ -161,6 +162,7 @@ def _registration(**change: Any) -> RecordDict:
         {"betas": np.array([0.3, 0.0])},
         {"betas": np.array([0.3, np.inf])},
         {"curvatures": np.array([0.3, np.nan])},
+        {"own_noise": np.array([1, 0])},
     ],
 )
 def test_a_wrong_registration_is_refused(change: dict[str, Any]) -> None:
@@ -171,7 +173,11 @@ def test_a_wrong_registration_is_refused(change: dict[str, Any]) -> None:
 def test_a_registration_larger_than_the_run_is_refused() -> None:
     clients = np.arange(5)
     content = _registration(
-        clients=clients, counts=clients + 1, betas=np.ones(5), curvatures=np.ones(5)
+        clients=clients,
+        counts=clients + 1,
+        betas=np.ones(5),
+        curvatures=np.ones(5),
+        own_noise=np.ones(5, dtype=np.bool_),
     )
     with pytest.raises(InvalidReply, match="at most 4"):
         unpack_registration(content, num_clients=4)

@@ -333,3 +333,8 @@ def test_two_runs_of_one_name_have_two_folders(run: Run) -> None:
     first, second = run({"run-name": "twice"}), run({"run-name": "twice"})
     assert first.folder != second.folder
     assert first.summary["model_sha256"] == second.summary["model_sha256"]
+
+
+def test_a_simulation_cannot_have_secrets_of_its_nodes_own(run: Run) -> None:
+    with pytest.raises(ConfigError, match="noise-secret = 'own': needs deployed nodes"):
+        run({"noise-secret": "own"})

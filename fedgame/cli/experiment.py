@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedgame.config import load, parse_override, read_toml
 from fedgame.errors import ConfigError
-from fedgame.runner import output_dir
+from fedgame.runner import output_dir, refuse_own_secret
 from fedgame.strategies.settings import Experiment, Scalar
 
 _DEFAULT_NODES = 2
@@ -44,6 +44,7 @@ def prepare(
     if not run.run_name:
         flat["run-name"] = _run_name(path.stem if path else "demo")
     if superlink is None:
+        refuse_own_secret(experiment)
         flat["nodes"] = run.nodes or min(_DEFAULT_NODES, run.num_clients)
         folder, is_default = output_dir(experiment)
         flat["output-dir"] = str(_usable(folder, create_parents=is_default))

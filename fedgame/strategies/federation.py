@@ -37,6 +37,7 @@ class Hosts:
         counts: Their numbers of examples.
         betas: Their privacy preferences.
         curvatures: Their declared Hessian traces, zeros where not asked for.
+        own_noise: Whether their noise comes from a secret of their node's own.
         positions: For each node, the positions of its clients in these arrays.
         places: For each node, its place among the nodes.
     """
@@ -45,6 +46,7 @@ class Hosts:
     counts: NDArray[np.int64]
     betas: NDArray[np.float64]
     curvatures: NDArray[np.float64]
+    own_noise: NDArray[np.bool_]
     positions: Mapping[int, NDArray[np.int64]]
     places: Mapping[int, int]
 
@@ -76,6 +78,7 @@ class Hosts:
             counts=ordered("counts").astype(np.int64),
             betas=ordered("betas"),
             curvatures=ordered("curvatures"),
+            own_noise=ordered("own_noise").astype(np.bool_),
             positions=positions,
             places={node: place for place, node in enumerate(nodes)},
         )

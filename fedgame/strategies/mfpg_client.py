@@ -43,7 +43,8 @@ class MfpgClient:
         game = experiment.game
         if isinstance(game, Mapg) and game.curvature == "own":
             curvatures = self._own_curvatures(order, clients)
-        return Registration(clients, counts, betas, curvatures)
+        own_noise = np.full(len(clients), self._node.keeps_a_secret(experiment))
+        return Registration(clients, counts, betas, curvatures, own_noise)
 
     def _own_curvatures(self, order: RegistrationOrder, clients: NDArray[np.int64]) -> FloatArray:
         """Return Hessian traces of the clients' own data; the ledger says: no guarantee."""

@@ -14,6 +14,11 @@ from fedgame.strategies.settings import Experiment, Scalar
 
 _SECRET_BYTES = 32
 
+NEEDS_A_FOLDER = (
+    "needs deployed nodes, each with a data folder (node configuration key `data`); a simulation "
+    "derives its noise from the seed"
+)
+
 
 @dataclass(frozen=True)
 class Node:
@@ -42,6 +47,11 @@ class Node:
         """Return the path of this node's ledger of one run."""
         return Path(simulated) if self.data is None else self.data / run_name / "ledger.sqlite"
 
+    def keeps_a_secret(self, experiment: Experiment) -> bool:
+        """Return whether noise comes from this node's own secret and not from the public seed."""
+        wanted = experiment.run.noise_secret
+        return wanted == "own" or (wanted == "auto" and self.data is not None)
+
     def secret(self, experiment: Experiment, run_name: str) -> bytes:
         """Return the secret of this node for one run.
 
@@ -52,12 +62,10 @@ class Node:
         Raises:
             ConfigError: An own secret is asked for, and the node has no folder to keep it in.
         """
-        wanted = experiment.run.noise_secret
-        if wanted == "from-seed" or (wanted == "auto" and self.data is None):
+        if not self.keeps_a_secret(experiment):
             return secret_from_seed(experiment.run.seed)
         if self.data is None:
-            allowed = "needs a node with a data folder (node configuration key `data`)"
-            raise ConfigError("noise-secret", wanted, allowed)
+            raise ConfigError("noise-secret", experiment.run.noise_secret, NEEDS_A_FOLDER)
         own = _read_or_make(self.data / "secret")
         return hashlib.blake2b(run_name.encode(), key=own, digest_size=_SECRET_BYTES).digest()
 

@@ -12,7 +12,6 @@ from fedgame.ledger.events import PrivacyEvent, UnaccountedRelease
 from fedgame.mechanisms.gaussian import Gaussian
 from fedgame.strategies.base import ClientRecord, RunResult
 from fedgame.strategies.mfpg import Trained
-from fedgame.strategies.settings import Experiment
 
 Histories = Mapping[int, Sequence[PrivacyEvent]]
 
@@ -50,7 +49,7 @@ def run_result(trained: Trained, realised: Histories, accountants: Accountants) 
         parameters=trained.parameters,
         tensors=tuple((name, tuple(tensor.shape)) for name, tensor in named),
         strengths=trained.strengths,
-        notes=_notes(experiment, realised),
+        notes=_notes(trained, realised),
     )
 
 
@@ -106,22 +105,22 @@ def _by_history(accountant: Accountant, histories: Histories) -> dict[int, float
     return result
 
 
-Note = Callable[[Experiment, Histories], str | None]
+Note = Callable[[Trained, Histories], str | None]
 
 
-def _notes(experiment: Experiment, realised: Histories) -> tuple[str, ...]:
+def _notes(trained: Trained, realised: Histories) -> tuple[str, ...]:
     """Return what a reader must know before believing a number."""
-    notes = (note(experiment, realised) for note in _NOTES)
+    notes = (note(trained, realised) for note in _NOTES)
     return tuple(note for note in notes if note)
 
 
-def _reproducible(experiment: Experiment, _: Histories) -> str | None:
-    if experiment.run.noise_secret == "own":
+def _reproducible(trained: Trained, _: Histories) -> str | None:
+    if trained.hosts.own_noise.all():
         return None
     return "Noise comes from the seed: reproducible, not private against anyone who knows the seed."
 
 
-def _unaccounted(_: Experiment, realised: Histories) -> str | None:
+def _unaccounted(_: Trained, realised: Histories) -> str | None:
     releases = {
         event.mechanism
         for events in realised.values()
@@ -134,8 +133,8 @@ def _unaccounted(_: Experiment, realised: Histories) -> str | None:
     return f"Not covered by any epsilon here: {names} depends on data and left without a guarantee."
 
 
-def _averaged_clipping(experiment: Experiment, _: Histories) -> str | None:
-    if experiment.training.clip != "average":
+def _averaged_clipping(trained: Trained, _: Histories) -> str | None:
+    if trained.plan.experiment.training.clip != "average":
         return None
     return (
         "The averaged gradient is clipped, as the paper prints it: one example can move it by up "
@@ -144,8 +143,8 @@ def _averaged_clipping(experiment: Experiment, _: Histories) -> str | None:
     )
 
 
-def _printed_scale(experiment: Experiment, _: Histories) -> str | None:
-    mechanism = experiment.mechanism
+def _printed_scale(trained: Trained, _: Histories) -> str | None:
+    mechanism = trained.plan.experiment.mechanism
     if not isinstance(mechanism, Gaussian) or mechanism.calibration != "paper":
         return None
     if mechanism.target_epsilon <= 1:
@@ -156,8 +155,8 @@ def _printed_scale(experiment: Experiment, _: Histories) -> str | None:
     )
 
 
-def _adaptive(experiment: Experiment, _: Histories) -> str | None:
-    game = experiment.game
+def _adaptive(trained: Trained, _: Histories) -> str | None:
+    game = trained.plan.experiment.game
     if not isinstance(game, MeanField) or game.schedule == "commit":
         return None
     return (
