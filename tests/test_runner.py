@@ -184,6 +184,24 @@ def test_committed_strengths_stay_and_are_guaranteed_as_chosen(run: Run) -> None
         assert client["guarantee"] == pytest.approx(client["realised"], rel=1e-9)
 
 
+@pytest.mark.parametrize("schedule", ["commit", "every-round"])
+def test_a_lost_choice_is_guaranteed_at_the_smallest_strength(run: Run, schedule: str) -> None:
+    overrides = {"mean-field.schedule": schedule, "mean-field.noise-multiplier-grid": "1, 8"}
+    finished = run(overrides, nodes=5, hook=_in_round(1, 2, _lose))
+    for client in finished.summary["clients"]:
+        assert client["realised"] <= client["guarantee"] * (1 + 1e-9)
+    lost = finished.summary["clients"][1]
+    reference = run({"cell": "mfep", "jko.noise-multiplier": 1.0}, nodes=5)
+    assert lost["guarantee"] > reference.summary["clients"][1]["guarantee"]
+
+
+def test_a_committed_choice_cannot_pass_the_budget_unseen(run: Run) -> None:
+    overrides = {"mean-field.schedule": "commit", "mean-field.noise-multiplier-grid": "1, 50"}
+    limit = run({"cell": "mfep", "jko.noise-multiplier": 3.0, "rounds": 1}).summary["worst_epsilon"]
+    stopped = run({**overrides, "accountant.max-epsilon": limit})
+    assert stopped.summary["rounds"] == 0
+
+
 def test_a_run_stops_before_a_budget_would_be_exceeded(run: Run) -> None:
     free = run({"cell": "mfep", "rounds": 6}).summary
     limit = 0.7 * free["worst_epsilon"]
@@ -286,6 +304,8 @@ def test_too_few_replies_end_the_run_with_everything_kept(run: Run) -> None:
     assert "min-clients = 1: round 3 has 0 valid updates" in finished.summary["reason"]
     assert finished.summary["rounds"] == 2
     assert (finished.folder / "report.html").exists()
+    for client in finished.summary["clients"]:
+        assert client["realised"] <= client["guarantee"] * (1 + 1e-9)
     # the third round's releases were made and are charged, though nobody received them
     assert all(client["epsilon"]["pld"] > 0 for client in finished.summary["clients"])
     assert all(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +37,8 @@ from fedgame.strategies.bounds import update_bound
 from fedgame.strategies.certificates import PublicGame, mean_curvature
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import REGISTER, TRAIN, Hosts, exchange, wait_for_nodes
-from fedgame.strategies.plan import Plan, choice_event, make_plan
+from fedgame.strategies.outcome import Trained
+from fedgame.strategies.plan import choice_event, make_plan
 from fedgame.strategies.settings import Experiment
 from fedgame.tasks.evaluation import evaluate
 
@@ -53,31 +53,6 @@ _LEFT_OUT = (
 
 NODE_LEDGERS = "node-{place}.sqlite"
 """Name of a simulated node's own ledger in the run folder."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What the rounds leave behind; arrays are over the registered clients, in order.
-
-    Attributes:
-        plan: The public plan.
-        hosts: Which node hosts which client.
-        parameters: The final model.
-        rounds: One record a round.
-        strengths: Strength of each client in each round, shape (rounds, clients), NaN if missing.
-        last_strengths: Strength in force at the end, shape (clients,).
-        reason: Why the run stopped early; empty if it did not.
-        failed: Whether it stopped because it could not go on.
-    """
-
-    plan: Plan
-    hosts: Hosts
-    parameters: NDArray[np.float32]
-    rounds: tuple[RoundRecord, ...]
-    strengths: FloatArray
-    last_strengths: FloatArray
-    reason: str
-    failed: bool
 
 
 class MfpgServer:
@@ -119,6 +94,9 @@ class MfpgServer:
         self._public = PublicGame(self._plan, self._test)
         self._parameters = initial
         self._strengths = self._plan.strengths
+        # a choice whose reply is lost may have been the smallest strength
+        smallest = np.full_like(self._strengths, self._plan.grid.min(initial=np.inf))
+        self._declared = np.minimum(self._strengths, smallest)
         self._mean_strength = float(self._plan.strengths.mean())
 
     def _register(self) -> Hosts:
@@ -161,7 +139,7 @@ class MfpgServer:
         run, accounting = self._experiment.run, self._experiment.accounting
         records: list[RoundRecord] = []
         strengths: list[FloatArray] = []
-        reason, failed = "", False
+        reason, failed, started = "", False, 0
         for round_ in range(1, run.rounds + 1):
             start = time.monotonic()
             cost = self._guarantee(round_)
@@ -171,12 +149,12 @@ class MfpgServer:
                     f"take the worst client's epsilon to {cost:.4g}"
                 )
                 break
-            used = self._round(round_)
+            used, started = self._round(round_), round_
             count = int(np.isfinite(used).sum())
             if count < run.min_clients:
-                reason, failed = (
-                    (f"min-clients = {run.min_clients}: round {round_} has {count} valid updates"),
-                    True,
+                failed = True
+                reason = (
+                    f"min-clients = {run.min_clients}: round {round_} has {count} valid updates"
                 )
                 break
             strengths.append(used)
@@ -189,13 +167,15 @@ class MfpgServer:
             rounds=tuple(records),
             strengths=np.array(strengths).reshape(len(records), len(self._hosts.clients)),
             last_strengths=self._strengths,
+            declared=self._declared,
+            started=started,
             reason=reason,
             failed=failed,
         )
 
     def _guarantee(self, rounds: int) -> float:
-        client = self._plan.weakest_client(self._strengths)
-        events = self._plan.guarantee(client, rounds, self._strengths)
+        client = self._plan.weakest_client(self._declared)
+        events = self._plan.guarantee(client, rounds, self._declared)
         return self._accountant.epsilon(events, self._experiment.accounting.delta)
 
     def _round(self, round_: int) -> FloatArray:
@@ -253,6 +233,8 @@ class MfpgServer:
         for node, reply in replies.items():
             positions = self._hosts.positions[node]
             self._strengths[positions] = reply.strengths
+            if self._plan.chooses(round_):
+                self._declared[positions] = reply.strengths
             used[positions] = np.where(reply.used, reply.strengths, np.nan)
             total += reply.update
             for client in reply.clients[~reply.used]:

@@ -5,15 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedgame.accountants.base import Accountant, compress, epsilon_by_client
 from fedgame.games.privacy.mapg import Mapg
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import PrivacyEvent, UnaccountedRelease
 from fedgame.mechanisms.gaussian import Gaussian
-from fedgame.strategies.base import ClientRecord, RunResult
-from fedgame.strategies.mfpg import Trained
+from fedgame.strategies.base import ClientRecord, RoundRecord, RunResult
+from fedgame.strategies.federation import Hosts
+from fedgame.strategies.plan import Plan
+
+FloatArray = NDArray[np.float64]
 
 Histories = Mapping[int, Sequence[PrivacyEvent]]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What the rounds leave behind; arrays are over the registered clients, in order.
+
+    Attributes:
+        plan: The public plan.
+        hosts: Which node hosts which client.
+        parameters: The final model.
+        rounds: One record a round.
+        strengths: Strength of each client in each round, shape (rounds, clients), NaN if missing.
+        last_strengths: Strength in force at the end, shape (clients,).
+        declared: Strength that each client's guarantee is stated at, shape (clients,).
+        started: Rounds whose orders went out: what they released counts, whoever received it.
+        reason: Why the run stopped early; empty if it did not.
+        failed: Whether it stopped because it could not go on.
+    """
+
+    plan: Plan
+    hosts: Hosts
+    parameters: NDArray[np.float32]
+    rounds: tuple[RoundRecord, ...]
+    strengths: FloatArray
+    last_strengths: FloatArray
+    declared: FloatArray
+    started: int
+    reason: str
+    failed: bool
 
 
 @dataclass(frozen=True)
@@ -61,9 +96,9 @@ def _clients(
     delta = experiment.accounting.delta
     ids = [int(client) for client in trained.hosts.clients]
     spent = {client: realised.get(client, []) for client in ids}
-    rounds = len(trained.rounds)
+    rounds = trained.started
     promised = {
-        client: plan.guarantee(position, rounds, strengths) if rounds else []
+        client: plan.guarantee(position, rounds, trained.declared) if rounds else []
         for position, client in enumerate(ids)
     }
     tables = {

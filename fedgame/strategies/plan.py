@@ -103,7 +103,8 @@ class Plan:
         Args:
             client: The client's number.
             rounds: Number of rounds.
-            strengths: The strengths in force, shape (clients,).
+            strengths: The strengths once they are fixed, shape (clients,); not looked at under the
+                every-round schedule.
         """
         experiment, game = self.experiment, self.experiment.game
         strength = float(strengths[client])
