@@ -1,1 +1,0 @@
-"""Buying privacy: mechanisms that select clients, set their budgets and pay them (JSAM paper)."""
