@@ -135,6 +135,7 @@ def test_a_diverging_client_is_left_out_and_named(
         finished = run({"cell": "mfep", "jko.strength": 1e9})
     assert finished.summary["status"] == "failed"
     assert "round 2: update of client 0 left out" in caplog.text
+    assert "does the training diverge?" in finished.summary["reason"]
 
 
 def test_client_level_neighbours_get_no_amplification(run: Run) -> None:

@@ -46,9 +46,9 @@ log = logging.getLogger(__name__)
 
 FloatArray = NDArray[np.float64]
 
-_LEFT_OUT = (
-    "round %d: update of client %d left out: not finite or too large (does the training diverge? "
-    "try a smaller step size or strength)"
+_DIVERGES = (
+    "; updates that were not finite or too large were left out (does the training diverge? try a "
+    "smaller step size or strength)"
 )
 
 NODE_LEDGERS = "node-{place}.sqlite"
@@ -98,6 +98,7 @@ class MfpgServer:
         smallest = np.full_like(self._strengths, self._plan.grid.min(initial=np.inf))
         self._declared = np.minimum(self._strengths, smallest)
         self._mean_strength = float(self._plan.strengths.mean())
+        self._left_out = 0
 
     def _register(self) -> Hosts:
         run = self._experiment.run
@@ -155,6 +156,7 @@ class MfpgServer:
                 failed = True
                 reason = (
                     f"min-clients = {run.min_clients}: round {round_} has {count} valid updates"
+                    f"{_DIVERGES if self._left_out else ''}"
                 )
                 break
             strengths.append(used)
@@ -238,7 +240,8 @@ class MfpgServer:
             used[positions] = np.where(reply.used, reply.strengths, np.nan)
             total += reply.update
             for client in reply.clients[~reply.used]:
-                log.warning(_LEFT_OUT, round_, client)
+                self._left_out += 1
+                log.warning("round %d: update of client %d left out%s", round_, client, _DIVERGES)
             rows += self._rows(round_, positions)
         self._ledger.append(rows)
         self._parameters = (self._parameters + to_float(total)).astype(np.float32)
