@@ -161,6 +161,8 @@ def _check_keys(flat: Mapping[str, object]) -> None:
     known = defaults()
     for key, value in flat.items():
         if key in known:
+            if isinstance(value, bool) and not isinstance(known[key], bool):
+                raise ConfigError(key, value, "must not be true or false")
             continue
         close = difflib.get_close_matches(key, known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 
 from fedgame import config
 from fedgame.errors import AccountingError, ConfigError, LedgerError
+from fedgame.ledger.replay import NODE_LEDGERS
 from fedgame.ledger.store import Ledger, merge, missing
 from fedgame.local_grid import LocalGrid, ReplyHook
 from fedgame.reports.run_folder import (
@@ -80,8 +81,11 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
     with single_thread(), Ledger(folder / "ledger.sqlite") as ledger:
         server = MfpgServer(experiment, grid, folder, ledger, accountants.guarantee, listen)
         trained = server.train()
-        _merge(folder, ledger)
+        conflict = _merge(folder, ledger)
         result = run_result(trained, ledger.events_by_client(), accountants)
+    if conflict:
+        # what was trained and recorded is kept; who spent what is not certain, and is said so
+        result = replace(result, status="failed", reason=conflict)
     return Finished(folder, write_run(folder, result, experiment.flat, versions))
 
 
@@ -94,22 +98,29 @@ def _accountants(experiment: Experiment) -> Accountants:
     return Accountants(table[experiment.accounting.name], table, claim)
 
 
-def _merge(folder: Path, ledger: Ledger) -> None:
+def _merge(folder: Path, ledger: Ledger) -> str:
     """Add the rows of simulated nodes to the run's ledger, then drop the nodes' files.
 
     A node may hold rows whose reply was lost or rejected: they count. The server may not hold a
     row that its node lacks. Deployed nodes keep their ledgers to themselves.
+
+    Returns:
+        Why the ledgers contradict each other, empty if they do not; then the nodes' files stay.
     """
-    sources = sorted(folder.glob("node-*.sqlite"))
+    sources = sorted(folder.glob(NODE_LEDGERS))
     if not sources:
-        return
-    merge(ledger, sources)
-    lost = missing(ledger, sources)
+        return ""
+    try:
+        merge(ledger, sources)
+        lost = missing(ledger, sources)
+    except LedgerError as error:
+        return str(error)
     if lost:
-        raise LedgerError(f"{len(lost)} releases are in no node's ledger, the first is {lost[0]}")
+        return f"{len(lost)} releases are in no node's ledger, the first is {lost[0]}"
     for source in sources:
         for file in folder.glob(source.name + "*"):
             file.unlink()
+    return ""
 
 
 def refuse_own_secret(experiment: Experiment) -> None:

@@ -323,6 +323,68 @@ def test_too_few_registrations_end_the_run_before_any_round(run: Run) -> None:
         run({"min-clients": 5}, hook=hook)
 
 
+def _registers(node: int, tamper: Tamper) -> Tamper:
+    def hook(reply: Message) -> Message | None:
+        asked = reply.metadata.message_type == "query.register"
+        return tamper(reply) if asked and reply.metadata.src_node_id == node else reply
+
+    return hook
+
+
+@pytest.mark.parametrize(
+    ("tamper", "why"),
+    [
+        (_replace("counts", lambda value: value * 10**6), "disagrees with the public partition"),
+        (_replace("counts", lambda value: value * 0 + 1), "disagrees with the public partition"),
+        (_replace("betas", lambda value: value * 0 + 5e-324), "disagrees with the public"),
+        (_replace("clients", lambda value: value * 0 + 3), "disagrees with the public partition"),
+    ],
+)
+def test_a_false_registration_changes_nobodys_weight(
+    run: Run, caplog: pytest.LogCaptureFixture, tamper: Tamper, why: str
+) -> None:
+    # partitions of different sizes, so that a client's number shows in its count
+    uneven = {"partition.name": "dirichlet", "dirichlet.alpha": 1.0}
+    with caplog.at_level(logging.WARNING, logger="fedgame"):
+        finished = run(uneven, nodes=5, hook=_registers(2, tamper))
+    assert why in caplog.text
+    assert finished.summary["status"] == "finished"
+    assert [client["id"] for client in finished.summary["clients"]] == [0, 2, 3, 4]
+    assert finished.summary["population"] == 4
+
+
+def test_a_node_cannot_register_the_clients_of_others(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    def all_of_them(reply: Message) -> Message:
+        arrays = reply.content.array_records["arrays"]
+        numbers = np.arange(5)
+        arrays["clients"] = Array(numbers)
+        arrays["counts"] = Array(np.full(5, 50))
+        arrays["betas"] = Array(np.geomspace(0.3, 3.0, 5))
+        arrays["curvatures"] = Array(np.zeros(5))
+        arrays["own_noise"] = Array(np.zeros(5, dtype=np.bool_))
+        return reply
+
+    finished = run(nodes=5, hook=_registers(1, all_of_them))
+    assert "neither those of the node's place nor a single one" in caplog.text
+    assert [client["id"] for client in finished.summary["clients"]] == [1, 2, 3, 4]
+
+
+def test_a_row_that_contradicts_a_nodes_ledger_is_told_and_loses_nothing(run: Run) -> None:
+    def another(value: Any) -> Any:
+        # another strength of the grid, which is all that the server can check
+        return np.where(value == value.min(), value.min() * 12.25 / 4, value)
+
+    grid = {"mean-field.strength-grid": "0.01, 0.030625, 1"}
+    finished = run(grid, nodes=5, hook=_in_round(1, 2, _replace("strengths", another)))
+    if finished.summary["status"] == "finished":
+        pytest.skip("the client did not choose the smallest strength")
+    assert "ledger" in finished.summary["reason"]
+    assert (finished.folder / "model.safetensors").exists()
+    assert (finished.folder / "report.html").exists()
+
+
 def test_a_client_that_never_registered_has_no_weight(run: Run) -> None:
     def hook(reply: Message) -> Message | None:
         return None if reply.metadata.src_node_id == 1 else reply
@@ -336,6 +398,27 @@ def test_an_unreachable_target_is_said_before_any_round(run: Run, tmp_path: Path
     with pytest.raises(ConfigError, match=r"gaussian\.target-epsilon = 1e-09: .*out of reach"):
         run({"cell": "dp-sgd", "gaussian.target-epsilon": 1e-9})
     assert not list(tmp_path.glob("*/summary.json"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        ({"cell": "mfep", "jko.strength": 1e-12}, "jko.strength"),
+        ({"cell": "mfep", "jko.strength": 1e29}, "jko.strength"),
+        ({"cell": "mfep", "jko.noise-multiplier": 1e-5}, "jko.noise-multiplier"),
+        ({"mean-field.noise-multiplier-grid": "1e-5, 1e8"}, "mean-field.noise-multiplier-grid"),
+        (
+            {"cell": "dp-sgd", "gaussian.calibration": "paper", "gaussian.target-epsilon": 1e9},
+            "gaussian.target-epsilon",
+        ),
+    ],
+)
+def test_senseless_noise_is_refused_before_any_round(
+    run: Run, tmp_path: Path, overrides: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^{key} = .*noise multiplier .* must be between"):
+        run(overrides)
+    assert not list(tmp_path.glob("*/node-*.sqlite"))
 
 
 def test_an_output_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:

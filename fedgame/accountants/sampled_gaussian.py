@@ -25,6 +25,10 @@ DEFAULT_ORDERS: tuple[float, ...] = (
 TAIL = 8.5
 """Standard deviations of a Gaussian that quadrature covers: a share of 2e-17 lies outside."""
 
+LEAST_AMPLIFIED = 0.03
+"""Below this noise multiplier sampling is not counted: the bound of the unsampled release holds, no
+budget is meaningful there, and quadrature would need memory that grows like 1/z^2."""
+
 ROWS = 32
 """How many (noise multiplier, q) pairs are computed in one array."""
 
@@ -34,7 +38,8 @@ def rdp_sampled_gaussian(
 ) -> FloatArray:
     """Return the RDP of one Poisson-subsampled Gaussian release under add/remove.
 
-    Exact at every order: integer orders by the binomial sum, fractional ones by the trapezoidal
+    Exact at every order (but for noise multipliers below 0.03, where sampling is not counted):
+    integer orders by the binomial sum, fractional ones by the trapezoidal
     rule, which converges exponentially here. (dp-accounting 0.6 adds the absolute values of an
     alternating series at fractional orders: an upper bound, up to twice as large at low orders.)
 
@@ -68,7 +73,7 @@ def rdp_sampled_gaussian(
 def _rdp_of_pairs(pairs: FloatArray, alpha: FloatArray) -> FloatArray:
     """RDP of each row (noise multiplier, sampling rate) of `pairs`, which are sorted."""
     result = alpha / (2.0 * pairs[:, :1] ** 2)
-    sampled = np.flatnonzero(pairs[:, 1] < 1)
+    sampled = np.flatnonzero((pairs[:, 1] < 1) & (pairs[:, 0] >= LEAST_AMPLIFIED))
     whole = alpha == np.floor(alpha)
     for start in range(0, sampled.size, ROWS):
         block = sampled[start : start + ROWS]

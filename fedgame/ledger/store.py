@@ -41,6 +41,8 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_PRIMARYKEY":
             raise DuplicateRow(f"ledger {path}: a row is there already") from error
         raise LedgerError(f"ledger {path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise LedgerError(f"ledger {path}: it is damaged ({error.reason})") from error
 
 
 class Ledger:

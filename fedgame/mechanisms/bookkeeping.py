@@ -30,6 +30,9 @@ BLOCK = 128
 LINEAR_BLOCK = 4096
 """The same for models of linear layers only, whose activations are small beside their weights."""
 
+LARGEST_SQUARE = 1e60
+"""A gradient with a larger squared norm counts as not finite: float32 has no room to scale it."""
+
 UNCLIPPED = 1e300
 """A norm that no gradient of finite float32 numbers reaches."""
 
@@ -181,7 +184,7 @@ class PerExampleClipper:
         squares = np.zeros(len(inputs))
         for _, gradients in pairs:
             squares += gradients.squared_norms()
-        finite = np.isfinite(squares)
+        finite = squares <= LARGEST_SQUARE
         if not finite.all():
             # Zero weights would not do: zero times infinity is not a number.
             kept = torch.from_numpy(np.flatnonzero(finite))

@@ -34,10 +34,10 @@ class Gaussian:
 
     name: ClassVar[str] = "gaussian"
 
-    learning_rate: float = Field(default=2.0, gt=0)
+    learning_rate: float = Field(default=2.0, ge=1e-9, le=1e9)
     calibration: Literal["target", "paper", "noise-multiplier"] = "target"
-    target_epsilon: float = Field(default=4.0, gt=0)
-    noise_multiplier: float = Field(default=4.0, gt=0)
+    target_epsilon: float = Field(default=4.0, gt=0, le=1e9)
+    noise_multiplier: float = Field(default=4.0, gt=0, le=1e30)
 
     @property
     def step_size(self) -> float:

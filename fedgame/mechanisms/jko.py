@@ -46,11 +46,11 @@ class Jko:
 
     name: ClassVar[str] = "jko"
 
-    tau: float = Field(default=2.0, gt=0)
-    prior_std: float = Field(default=1.0, gt=0)
-    lambda_: float = Field(default=0.0, ge=0)
-    strength: float = Field(default=0.016, gt=0)
-    noise_multiplier: float = Field(default=0.0, ge=0)
+    tau: float = Field(default=2.0, ge=1e-9, le=1e9)
+    prior_std: float = Field(default=1.0, ge=1e-6, le=1e9)
+    lambda_: float = Field(default=0.0, ge=0, le=1e6)
+    strength: float = Field(default=0.016, gt=0, le=1e30)
+    noise_multiplier: float = Field(default=0.0, ge=0, le=1e30)
     sinkhorn: bool = True
     sinkhorn_reg: float = Field(default=0.1, gt=0)
     sinkhorn_cap: int = Field(default=512, ge=2)

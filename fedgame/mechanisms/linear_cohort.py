@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgame.mechanisms.bookkeeping import UNCLIPPED, LossFunction
+from fedgame.mechanisms.bookkeeping import LARGEST_SQUARE, UNCLIPPED, LossFunction
 from fedgame.mechanisms.layer_gradients import squared_rows
 
 FloatArray = NDArray[np.float64]
@@ -244,7 +244,7 @@ class LinearCohort:
         losses = self._losses(outputs.requires_grad_(), targets)
         (residuals,) = torch.autograd.grad(losses, outputs, torch.ones_like(losses))
         squares = np.square(residuals.numpy(), dtype=np.float64).sum(2) * self._squares[rows]
-        bad = ~np.isfinite(squares)
+        bad = ~(squares <= LARGEST_SQUARE)
         if bad.any():
             # Zero weights would not do: zero times infinity is not a number.
             mask = torch.from_numpy(bad)

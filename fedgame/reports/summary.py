@@ -48,8 +48,8 @@ def last_exploitability(result: RunResult) -> float | None:
 
 
 def population(result: RunResult, config: Config) -> int:
-    """Return the number of clients that the run was configured with."""
-    return int(config.get("num-clients", len(result.clients)))
+    """Return the number of clients that took part, before any did the number configured."""
+    return len(result.clients) or int(config.get("num-clients", 0))
 
 
 def summarise(result: RunResult, config: Config) -> dict[str, Any]:

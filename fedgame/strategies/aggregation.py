@@ -44,8 +44,3 @@ def weighted_sum(updates: NDArray[np.float64], weights: NDArray[np.float64]) -> 
 def to_float(total: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the sum as float64."""
     return np.ldexp(total.astype(np.float64), -FRACTION_BITS)
-
-
-def sum_limit(bound: float, clients: int) -> int:
-    """Return the largest magnitude of an entry of a sum whose float value is at most `bound`."""
-    return min(SUM_LIMIT, int(np.ceil(bound * 2.0**FRACTION_BITS)) + clients)

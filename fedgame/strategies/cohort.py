@@ -192,6 +192,8 @@ class Cohort:
             states, batches, norm if training.clip == "per-example" else np.inf
         )
         gradients: FloatArray = sums / (training.sampling_rate * self.counts)[:, None]
+        # a sum that overflowed would tell itself apart for free; zero is what it is replaced by
+        gradients[~np.isfinite(gradients).all(axis=1)] = 0.0
         if training.neighbours != "example":
             norms = np.linalg.norm(gradients, axis=1, keepdims=True)
             gradients = gradients * np.minimum(1.0, norm / np.maximum(norms, norm))

@@ -67,18 +67,18 @@ class Hosts:
         clients = np.array(sorted(taken), dtype=np.int64)
         positions = {node: np.searchsorted(clients, own.clients) for node, own in accepted.items()}
 
-        def ordered(field: str) -> NDArray[Any]:
-            values = np.zeros(len(clients))
+        def ordered(field: str, dtype: type) -> NDArray[Any]:
+            values: NDArray[Any] = np.zeros(len(clients), dtype=dtype)
             for node, own in accepted.items():
                 values[positions[node]] = getattr(own, field)
             return values
 
         return cls(
             clients=clients,
-            counts=ordered("counts").astype(np.int64),
-            betas=ordered("betas"),
-            curvatures=ordered("curvatures"),
-            own_noise=ordered("own_noise").astype(np.bool_),
+            counts=ordered("counts", np.int64),
+            betas=ordered("betas", np.float64),
+            curvatures=ordered("curvatures", np.float64),
+            own_noise=ordered("own_noise", np.bool_),
             positions=positions,
             places={node: place for place, node in enumerate(nodes)},
         )
@@ -147,6 +147,9 @@ def exchange(
             replies[node] = read(node, reply.content)
         except InvalidReply as error:
             log.warning("round %d: reply of node %d rejected: %s", round_, node, error)
+        except Exception as error:  # noqa: BLE001  (a peer must not be able to end the run)
+            kind = type(error).__name__
+            log.warning("round %d: reply of node %d cannot be read (%s)", round_, node, kind)
     for node in orders.keys() - replies.keys():
         log.warning("round %d: no valid reply of node %d", round_, node)
     return replies

@@ -12,16 +12,19 @@ import time
 from pathlib import Path
 
 import numpy as np
+from flwr.app import RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedgame.accountants.base import Accountant
-from fedgame.errors import RunFailed
+from fedgame.errors import InvalidReply, RunFailed
 from fedgame.games.privacy.mapg import Mapg
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import LedgerRow
+from fedgame.ledger.replay import NODE_LEDGERS
 from fedgame.ledger.store import Ledger
 from fedgame.messages import (
+    Registration,
     RegistrationOrder,
     RoundOrder,
     RoundReply,
@@ -31,12 +34,13 @@ from fedgame.messages import (
     unpack_round_reply,
 )
 from fedgame.randomness import public_generator
-from fedgame.strategies.aggregation import sum_limit, to_float
+from fedgame.strategies.aggregation import to_float
 from fedgame.strategies.base import ProgressListener, RoundRecord
-from fedgame.strategies.bounds import update_bound
+from fedgame.strategies.bounds import check_update, update_bound
 from fedgame.strategies.certificates import PublicGame, mean_curvature
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import REGISTER, TRAIN, Hosts, exchange, wait_for_nodes
+from fedgame.strategies.noise_check import check_noise_multipliers
 from fedgame.strategies.outcome import Trained
 from fedgame.strategies.plan import choice_event, make_plan
 from fedgame.strategies.settings import Experiment
@@ -50,9 +54,6 @@ _DIVERGES = (
     "; updates that were not finite or too large were left out (does the training diverge? try a "
     "smaller step size or strength)"
 )
-
-NODE_LEDGERS = "node-{place}.sqlite"
-"""Name of a simulated node's own ledger in the run folder."""
 
 
 class MfpgServer:
@@ -83,7 +84,8 @@ class MfpgServer:
         """
         self._experiment, self._grid, self._folder = experiment, grid, folder
         self._ledger, self._accountant, self._listener = ledger, accountant, listener
-        self._test = federated_data(experiment).test
+        self._data = federated_data(experiment)
+        self._test = self._data.test
         self._module = experiment.task.module()
         self._hosts = self._register()
         initial = experiment.task.initial_parameters(experiment.run.seed)
@@ -91,6 +93,7 @@ class MfpgServer:
         self._plan = make_plan(
             experiment, self._hosts.counts, self._hosts.betas, self._curvatures, accountant
         )
+        check_noise_multipliers(self._plan)
         self._public = PublicGame(self._plan, self._test)
         self._parameters = initial
         self._strengths = self._plan.strengths
@@ -115,7 +118,7 @@ class MfpgServer:
             REGISTER,
             0,
             run.reply_timeout,
-            lambda _, content: unpack_registration(content, run.num_clients),
+            lambda node, content: self._read_registration(nodes.index(node), len(nodes), content),
         )
         hosts = Hosts.gather(nodes, replies)
         if len(hosts.clients) < run.min_clients:
@@ -124,8 +127,26 @@ class MfpgServer:
             )
         return hosts
 
+    def _read_registration(self, place: int, nodes: int, content: RecordDict) -> Registration:
+        """Read a registration and hold it against what is public: partition and preferences.
+
+        Weights and noise follow from these numbers, so that a false one would harm others.
+        """
+        total = self._experiment.run.num_clients
+        betas = self._experiment.population.betas(total)
+        registration = unpack_registration(content, total)
+        clients = registration.clients
+        deployed = len(clients) == 1
+        if not deployed and not np.array_equal(clients, np.arange(place, total, nodes)):
+            raise InvalidReply("the clients are neither those of the node's place nor a single one")
+        if not np.array_equal(registration.counts, self._data.counts[clients]):
+            raise InvalidReply("a number of examples disagrees with the public partition")
+        if not np.array_equal(registration.betas, betas[clients]):
+            raise InvalidReply("a preference disagrees with the public population")
+        return registration
+
     def _node_ledger(self, place: int) -> str:
-        return str(self._folder / NODE_LEDGERS.format(place=place))
+        return str(self._folder / NODE_LEDGERS.replace("*", str(place)))
 
     def _public_curvatures(self, parameters: NDArray[np.float32]) -> FloatArray:
         game = self._experiment.game
@@ -196,12 +217,7 @@ class MfpgServer:
             TRAIN,
             round_,
             self._experiment.run.reply_timeout,
-            lambda node, content: unpack_round_reply(
-                content,
-                orders[node],
-                self._hosts.counts[self._hosts.positions[node]],
-                self._limit(orders[node]),
-            ),
+            lambda node, content: self._read(node, content, orders[node]),
         )
         return self._apply(round_, replies)
 
@@ -222,10 +238,14 @@ class MfpgServer:
             ledger=self._node_ledger(self._hosts.places[node]),
         )
 
-    def _limit(self, order: RoundOrder) -> int:
+    def _read(self, node: int, content: RecordDict, order: RoundOrder) -> RoundReply:
+        counts = self._hosts.counts[self._hosts.positions[node]]
+        reply = unpack_round_reply(content, order, counts)
         largest = float(max(order.strengths.max(), order.grid.max(initial=0.0)))
-        bound = update_bound(self._experiment, self._parameters, largest)
-        return sum_limit(bound * float(order.weights.sum()), len(order.clients))
+        sizes = [parameter.numel() for parameter in self._module.parameters()]
+        bound = update_bound(self._experiment, self._parameters, sizes, largest)
+        check_update(reply, order, bound)
+        return reply
 
     def _apply(self, round_: int, replies: dict[int, RoundReply]) -> FloatArray:
         """Charge every client that answered, then add the sum to the model."""

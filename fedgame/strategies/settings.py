@@ -54,8 +54,8 @@ class RunSettings:
     cell: Literal["dp-sgd", "mfep", "mapg-dp", "mfpg"] = "mfpg"
     mode: Literal["sound", "paper"] = "sound"
     seed: int = Field(default=42, ge=0)
-    rounds: int = Field(default=60, ge=1)
-    num_clients: int = Field(default=10, ge=1)
+    rounds: int = Field(default=60, ge=1, le=10**6)
+    num_clients: int = Field(default=10, ge=1, le=10**7)
     nodes: int = Field(default=0, ge=0)
     node_timeout: float = Field(default=120.0, gt=0)
     min_clients: int = Field(default=1, ge=1)
@@ -63,7 +63,7 @@ class RunSettings:
     deterministic: bool = True
     noise_secret: Literal["auto", "from-seed", "own"] = "auto"
     output_dir: str = ""
-    run_name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
+    run_name: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")
 
 
 @pydantic_dataclass(frozen=True, config=_COMPONENT)
@@ -79,9 +79,9 @@ class Training:
             which bounds a client's contribution and not an example's.
     """
 
-    sampling_rate: float = Field(default=0.25, gt=0, le=1)
-    local_steps: int = Field(default=1, ge=1)
-    clipping_norm: float = Field(default=1.0, gt=0)
+    sampling_rate: float = Field(default=0.25, ge=1e-9, le=1)
+    local_steps: int = Field(default=1, ge=1, le=10**5)
+    clipping_norm: float = Field(default=1.0, ge=1e-9, le=1e9)
     neighbours: Neighbours = "example"
     clip: Literal["per-example", "average"] = "per-example"
 
@@ -92,12 +92,12 @@ class Accounting:
 
     Attributes:
         name: The accountant of the guarantee; it must be sound.
-        delta: The delta at which epsilons are stated.
+        delta: The delta at which epsilons are stated; PLD resolves it down to 1e-12.
         max_epsilon: No round starts that would take a client's guarantee above this; 0 = no limit.
     """
 
     name: Literal["pld", "rdp", "order2"] = "pld"
-    delta: float = Field(default=1e-5, gt=0, lt=1)
+    delta: float = Field(default=1e-5, ge=1e-12, lt=1)
     max_epsilon: float = Field(default=0.0, ge=0)
 
 

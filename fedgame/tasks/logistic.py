@@ -37,7 +37,7 @@ class Logistic:
     name: ClassVar[str] = "logistic"
     kind: ClassVar[str] = "classification"
 
-    dim: int = Field(default=20, ge=1)
+    dim: int = Field(default=20, ge=1, le=10**6)
     examples_per_client: int = Field(default=50, ge=1)
     label_noise: float = Field(default=0.1, ge=0, lt=0.5)
 

@@ -38,7 +38,7 @@ class Quadratic:
     name: ClassVar[str] = "quadratic"
     kind: ClassVar[str] = "regression"
 
-    dim: int = Field(default=5, ge=1)
+    dim: int = Field(default=5, ge=1, le=10**6)
     examples_per_client: int = Field(default=50, ge=1)
     noise_std: float = Field(default=0.1, ge=0)
 

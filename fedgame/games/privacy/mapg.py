@@ -117,7 +117,7 @@ class Mapg:
 
     epsilon_min: float = Field(default=0.2, gt=0)
     epsilon_max: float = Field(default=1.0, gt=0)
-    cost: float = Field(default=0.03, gt=0)
+    cost: float = Field(default=0.03, ge=1e-12, le=1e12)
     curvature: Literal["public", "own"] = "public"
 
     @field_validator("epsilon_max")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
@@ -24,6 +23,10 @@ from fedgame.ledger.events import Neighbours
 GRID_ALLOWED = "must be finite, positive and strictly increasing numbers, such as '0.1, 0.3, 1'"
 
 
+LARGEST = 1e30
+"""No strength or noise multiplier of a sensible run is larger."""
+
+
 def _parse_grid(value: object) -> tuple[float, ...]:
     """Read a grid from a comma separated string, one number or a sequence; empty stays empty."""
     parts: Sequence[object]
@@ -41,7 +44,7 @@ def _parse_grid(value: object) -> tuple[float, ...]:
         raise ValueError(GRID_ALLOWED) from None
     edges = (0.0, *numbers)
     rising = all(low < high for low, high in zip(edges, numbers, strict=False))
-    if not (rising and all(map(math.isfinite, numbers))):
+    if not (rising and all(number <= LARGEST for number in numbers)):
         raise ValueError(GRID_ALLOWED)
     return numbers
 
@@ -98,7 +101,7 @@ class MeanField:
     schedule: Literal["every-round", "commit"] = "every-round"
     coupling: Coupling = "residual"
     privacy: Literal["epsilon", "delta", "lsi"] = "epsilon"
-    cost: float = Field(default=0.03, gt=0)
+    cost: float = Field(default=0.03, ge=1e-12, le=1e12)
     loss_cap: float = Field(default=0.5, gt=0)
     offset: float = Field(default=0.1, gt=0)
     curvature_cap: float = Field(default=10.0, gt=0)

@@ -22,8 +22,8 @@ class Population:
             linear steps from 0.5 to 1.5.
     """
 
-    beta_min: float = Field(default=0.3, gt=0)
-    beta_max: float = Field(default=3.0, gt=0)
+    beta_min: float = Field(default=0.3, ge=1e-9, le=1e9)
+    beta_max: float = Field(default=3.0, ge=1e-9, le=1e9)
     spacing: Literal["geometric", "linear"] = "geometric"
 
     @field_validator("beta_max")
