@@ -34,3 +34,31 @@ def test_a_folder_without_a_ledger_is_one_line(tmp_path: Path) -> None:
         assert str(folder) in str(error.value)
         assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_run_counts_what_its_nodes_had_released(tmp_path: Path) -> None:
+    with Ledger(tmp_path / LEDGER_FILE) as server:
+        server.append(LedgerRow(k, 1, 0, "update", STEP) for k in range(2))
+    for node in range(2):
+        with Ledger(tmp_path / f"node-{node}.sqlite") as own:
+            own.append(LedgerRow(node, r, 0, "update", STEP) for r in (1, 2))
+    assert read_events(tmp_path) == {0: [STEP] * 2, 1: [STEP] * 2}
+    # reading changes nothing
+    assert read_events(tmp_path) == {0: [STEP] * 2, 1: [STEP] * 2}
+
+
+def test_a_ledger_with_flipped_bytes_is_one_line_or_reads_as_before(tmp_path: Path) -> None:
+    with Ledger(tmp_path / LEDGER_FILE) as ledger:
+        ledger.append(LedgerRow(0, r, 0, "update", STEP) for r in range(3))
+    content = bytearray((tmp_path / LEDGER_FILE).read_bytes())
+    messages = []
+    for place in range(0, min(len(content), 4096), 37):
+        damaged = bytearray(content)
+        damaged[place] ^= 0xFF
+        (tmp_path / LEDGER_FILE).write_bytes(bytes(damaged))
+        try:
+            read_events(tmp_path)
+        except LedgerError as error:
+            messages.append(str(error))
+    assert messages
+    assert not any("\n" in message for message in messages)
