@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import platformdirs
 from flwr.serverapp import Grid
 
@@ -24,10 +25,13 @@ from fedgame.reports.run_folder import (
     write_settings,
 )
 from fedgame.strategies.base import ProgressListener, RoundRecord
+from fedgame.strategies.data import federated_data
 from fedgame.strategies.handlers import make_client_app
 from fedgame.strategies.mfpg import MfpgServer
 from fedgame.strategies.node import NEEDS_A_FOLDER
+from fedgame.strategies.noise_check import check_noise_multipliers
 from fedgame.strategies.outcome import Accountants, run_result
+from fedgame.strategies.plan import make_plan
 from fedgame.strategies.settings import Experiment
 from fedgame.strategies.threads import single_thread
 
@@ -131,6 +135,25 @@ def refuse_own_secret(experiment: Experiment) -> None:
     """
     if experiment.run.noise_secret == "own":
         raise ConfigError("noise-secret", "own", NEEDS_A_FOLDER)
+
+
+def preflight(experiment: Experiment) -> None:
+    """Check what only data and a plan can show, before any process is started.
+
+    Raises:
+        FedgameError: Data are missing or do not fit, or the noise cannot be calibrated.
+    """
+    with single_thread():
+        data = federated_data(experiment)
+        counts, total = data.counts, experiment.run.num_clients
+        plan = make_plan(
+            experiment,
+            counts,
+            experiment.population.betas(total),
+            np.ones(total),
+            config.accountant(experiment.accounting.name, experiment),
+        )
+        check_noise_multipliers(plan)
 
 
 def run_in_process(

@@ -173,7 +173,11 @@ def test_a_public_choice_costs_nothing_and_argmin_is_flagged(run: Run) -> None:
     kinds = {type(event) for events in read_events(argmin.folder).values() for event in events}
     assert kinds == {SampledGaussian, UnaccountedRelease}
     assert any("argmin choice" in note for note in argmin.summary["notes"])
-    assert "argmin choice" in (argmin.folder / "report.html").read_text()
+    assert argmin.summary["unaccounted"] == ["argmin choice"]
+    assert public.summary["unaccounted"] == []
+    report = (argmin.folder / "report.html").read_text()
+    assert "No guarantee covers all that was sent (argmin choice)" in report
+    assert "Every client is guaranteed" not in report
 
 
 def test_committed_strengths_stay_and_are_guaranteed_as_chosen(run: Run) -> None:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 _DEFAULT = "ledger"
 
+EX_POST = (
+    "what the ledger adds up to; where strengths were chosen along the way this is ex post, and "
+    "the guarantee is the one in summary.json"
+)
+
 
 class _DefaultCommand(TyperGroup):
     """A group whose first command may go unnamed: `audit RUN` means `audit ledger RUN`."""
@@ -70,6 +75,7 @@ def ledger(
         "sound": judge.sound,
         "delta": at,
         "neighbours": experiment.training.neighbours,
+        "note": EX_POST,
         "clients": [{"id": k, **answers[tuple(histories[k])]} for k in sorted(histories)],
     }
     if as_json:
@@ -94,9 +100,9 @@ def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from fedgame.cli.progress import number
+    from fedgame.cli.progress import bound, number
 
-    kind = "sound" if result["sound"] else "a claim, not a guarantee"
+    kind = "sound accountant" if result["sound"] else "a claim, not a guarantee"
     table = Table(title=f"{result['accountant']} ({kind}), neighbours {result['neighbours']}")
     epsilon = f"epsilon at delta {number(result['delta'])}"
     for head in ("client", "releases", "not covered", epsilon, "delta at epsilon 1"):
@@ -104,5 +110,6 @@ def _print(result: dict[str, Any]) -> None:
     for client in result["clients"]:
         counts = (client["id"], client["releases"], client["unaccounted"])
         values = (client["epsilon"], client["delta_at_epsilon_1"])
-        table.add_row(*map(str, counts), *map(number, values))
+        table.add_row(*map(str, counts), *map(bound if result["sound"] else number, values))
+    table.caption = result["note"]
     Console().print(table)

@@ -60,16 +60,25 @@ def number(value: object, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def bound(value: object) -> str:
+    """Return an upper bound for a table, rounded up so that what is printed is still a bound."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return "-"
+    from fedgame.reports.guarantees import format_bound
+
+    return format_bound(float(value))
+
+
 def round_line(record: Mapping[str, Any]) -> str:
     """Return what is worth seeing of one round, as one line."""
     parts = [
-        ("accuracy", record.get("accuracy")),
-        ("loss", record.get("loss")),
-        ("s-bar", record.get("mean_strength")),
-        ("worst epsilon", record.get("worst_epsilon")),
-        ("exploitability", record.get("exploitability")),
+        ("accuracy", record.get("accuracy"), number),
+        ("loss", record.get("loss"), number),
+        ("s-bar", record.get("mean_strength"), number),
+        ("worst epsilon", record.get("worst_epsilon"), bound),
+        ("exploitability", record.get("exploitability"), number),
     ]
-    return "  ".join(f"{name} {number(value)}" for name, value in parts if value is not None)
+    return "  ".join(f"{name} {show(value)}" for name, value, show in parts if value is not None)
 
 
 class ProgressView:

@@ -62,12 +62,15 @@ def run(
     from fedgame.cli.on_flower import run_on_flower
     from fedgame.cli.summary import print_summary
     from fedgame.errors import RunFailed
+    from fedgame.runner import preflight
 
     ready = prepare(experiment, run_config or [], nodes=nodes, superlink=superlink)
     console = Console(stderr=True)
     if no_flower:
         summary = _in_process(ready, console)
     else:
+        if superlink is None:
+            preflight(ready)
         summary = run_on_flower(ready, superlink, console, verbose=verbose)
     if as_json:
         sys.stdout.write(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedgame.cli.progress import number
+from fedgame.cli.progress import bound, number
 from fedgame.errors import RunFailed
 
 MAX_CLIENTS = 20
@@ -23,7 +23,9 @@ _CLIENT_COLUMNS = {
     "guarantee": "guarantee",
     "realised": "realised",
     "claimed delta": "claimed_delta",
+    "sound delta at epsilon 1": "sound_delta_at_epsilon_1",
 }
+_BOUNDS = {"guarantee", "realised", "sound_delta_at_epsilon_1"}
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -69,9 +71,10 @@ def _overview(summary: Mapping[str, Any]) -> Table:
         "accuracy": number(summary.get("accuracy")),
         "loss": number(summary.get("loss")),
         "s-bar (mean strength)": number(summary.get("s_bar")),
-        f"worst guarantee (epsilon at delta {number(summary.get('delta'))})": number(
+        f"worst guarantee (epsilon at delta {number(summary.get('delta'))})": bound(
             summary.get("worst_epsilon")
-        ),
+        )
+        + (", not all is covered" if summary.get("unaccounted") else ""),
         "exploitability": number(summary.get("exploitability")),
     }
     for name, value in rows.items():
@@ -85,7 +88,12 @@ def _client_table(clients: Sequence[Mapping[str, Any]], summary: Mapping[str, An
     for name in _CLIENT_COLUMNS:
         table.add_column(name, justify="right")
     for client in clients[:MAX_CLIENTS]:
-        table.add_row(*(number(client.get(field)) for field in _CLIENT_COLUMNS.values()))
+        table.add_row(
+            *(
+                (bound if field in _BOUNDS else number)(client.get(field))
+                for field in _CLIENT_COLUMNS.values()
+            )
+        )
     if len(clients) > MAX_CLIENTS:
         table.caption = f"{len(clients) - MAX_CLIENTS} more in clients.csv"
     return table

@@ -134,7 +134,12 @@ def _promise(result: RunResult, config: Config) -> str:
     if worst is None or not math.isfinite(worst):
         return f"No finite ε is guaranteed to every client {relation}."
     at_delta = f" at δ = {format_number(float(delta))}" if delta is not None else ""
-    return f"Every client is guaranteed ε ≤ {format_bound(worst)}{at_delta} {relation}."
+    promise = f"ε ≤ {format_bound(worst)}{at_delta} {relation}"
+    if result.unaccounted:
+        names = ", ".join(result.unaccounted)
+        uncovered = f"No guarantee covers all that was sent ({names})"
+        return f"{uncovered}; the rest costs each client {promise}."
+    return f"Every client is guaranteed {promise}."
 
 
 def _header(result: RunResult, config: Config) -> str:

@@ -84,6 +84,7 @@ def summarise(result: RunResult, config: Config) -> dict[str, Any]:
         "exploitability": last_exploitability(result),
         "worst_epsilon": worst_epsilon(result),
         "notes": result.notes,
+        "unaccounted": result.unaccounted,
         "clients": [_client(client) for client in result.clients],
     }
     finite: dict[str, Any] = _finite(summary)

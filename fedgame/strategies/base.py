@@ -79,6 +79,7 @@ class RunResult:
         strengths: Strength of each client in each round, shape (rounds, clients); NaN where a
             client's reply was missing.
         notes: Sentences that the report must show, for example what is not covered.
+        unaccounted: What depended on data and left without a guarantee; no epsilon covers it.
     """
 
     status: str
@@ -89,6 +90,7 @@ class RunResult:
     tensors: tuple[tuple[str, tuple[int, ...]], ...]
     strengths: NDArray[np.float64]
     notes: tuple[str, ...] = field(default=())
+    unaccounted: tuple[str, ...] = field(default=())
 
 
 ProgressListener = Callable[[RoundRecord], None]

@@ -85,6 +85,7 @@ def run_result(trained: Trained, realised: Histories, accountants: Accountants) 
         tensors=tuple((name, tuple(tensor.shape)) for name, tensor in named),
         strengths=trained.strengths,
         notes=_notes(trained, realised),
+        unaccounted=_unaccounted_releases(realised),
     )
 
 
@@ -155,16 +156,21 @@ def _reproducible(trained: Trained, _: Histories) -> str | None:
     return "Noise comes from the seed: reproducible, not private against anyone who knows the seed."
 
 
-def _unaccounted(_: Trained, realised: Histories) -> str | None:
+def _unaccounted_releases(realised: Histories) -> tuple[str, ...]:
+    """Return the names of the releases that no accountant can charge."""
     releases = {
         event.mechanism
         for events in realised.values()
         for event in events
         if isinstance(event, UnaccountedRelease)
     }
-    if not releases:
+    return tuple(sorted(releases))
+
+
+def _unaccounted(_: Trained, realised: Histories) -> str | None:
+    names = ", ".join(_unaccounted_releases(realised))
+    if not names:
         return None
-    names = ", ".join(sorted(releases))
     return f"Not covered by any epsilon here: {names} depends on data and left without a guarantee."
 
 
@@ -192,7 +198,8 @@ def _printed_scale(trained: Trained, _: Histories) -> str | None:
 
 def _adaptive(trained: Trained, _: Histories) -> str | None:
     game = trained.plan.experiment.game
-    if not isinstance(game, MeanField) or game.schedule == "commit":
+    adaptive = isinstance(game, MeanField) and game.schedule == "every-round"
+    if not adaptive or not trained.started:
         return None
     return (
         "Strengths were chosen from earlier outputs: the guarantee counts every round at the "

@@ -32,7 +32,8 @@ class RunSettings:
     Attributes:
         strategy: Which system runs.
         cell: Which cell of the 2x2 grid; it fixes mechanism and game unless they are named.
-        mode: "sound" (accounted sensitivity) or "paper" (the paper's own settings, as printed).
+        mode: What the settings are meant to be, "sound" or the "paper" as printed: a label in
+            reports, which changes no number.
         seed: Public seed of partition, initial model and schedules.
         rounds: Planned number of rounds.
         num_clients: Number of clients, spread over the nodes that exist.

@@ -59,8 +59,8 @@ def read_mnist(source: DataSource) -> tuple[RawSplit, RawSplit]:
     """
     if not source.data_dir:
         raise DataError(
-            "task mnist needs a folder: set task.data-dir to the one that holds MNIST/raw, or to an"
-            " empty one with task.download = true"
+            "task.data-dir = '': must be the folder that holds MNIST/raw, or an empty one with"
+            " task.download = true"
         )
     folder = Path(source.data_dir) / "MNIST" / "raw"
     paths = _locate(folder)

@@ -57,7 +57,7 @@ def test_a_smaller_delta_costs_more(folder: Path) -> None:
 
 def test_a_person_gets_a_table(folder: Path) -> None:
     result = CliRunner().invoke(app, ["audit", str(folder)], env={"COLUMNS": "120"})
-    assert "pld (sound)" in result.stdout
+    assert "pld (sound accountant)" in result.stdout
     assert "delta at epsilon 1" in result.stdout
 
 

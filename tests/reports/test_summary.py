@@ -44,6 +44,7 @@ def test_summary_says_what_ran_and_what_came_out(make_result: Any, config: Any) 
         "exploitability": 0.125,
         "worst_epsilon": 4.96801,
         "notes": ["The realised values are ex post."],
+        "unaccounted": [],
         "clients": [],
     }
     assert summary["clients"][1] == {
