@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from fedgame.errors import ConfigError
 from fedgame.randomness import public_generator
 
 
@@ -22,7 +23,7 @@ def initial_parameters(module: nn.Module, seed: int) -> NDArray[np.float32]:
         seed: The public seed.
 
     Raises:
-        TypeError: The model has parameters in a layer of another type.
+        ConfigError: The model has parameters in a layer of another type.
 
     Examples:
         >>> initial_parameters(nn.Linear(3, 2), seed=0)
@@ -37,7 +38,8 @@ def initial_parameters(module: nn.Module, seed: int) -> NDArray[np.float32]:
         if not own:
             continue
         if not isinstance(layer, nn.Linear | nn.Conv2d):
-            raise TypeError(f"no initial parameters for a layer of type {type(layer).__name__}")
+            allowed = "initial parameters have a rule for Linear and Conv2d; give the task its own"
+            raise ConfigError("model", type(layer).__name__, allowed)
         bound = 1.0 / sqrt(layer.weight[0].numel())
         parts.extend(rng.uniform(-bound, bound, parameter.numel()) for parameter in own)
     return np.concatenate(parts).astype(np.float32)

@@ -225,7 +225,7 @@ def test_a_convolution_starts_by_its_receptive_field() -> None:
 
 def test_layers_without_a_rule_are_refused() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
-    with pytest.raises(TypeError, match="BatchNorm1d"):
+    with pytest.raises(ConfigError, match="model = 'BatchNorm1d'"):
         initial_parameters(module, 0)
 
 
