@@ -57,7 +57,7 @@ def run_on_flower(
                 with flower.lines(app, settings, federation) as lines:
                     summary = _follow(lines, view, verbose=verbose)
             if interrupts.stop and summary is None:
-                view.say("stopping")
+                view.say(f"stopping{kept(experiment) if superlink is None else ''}")
                 if superlink and not flower.stop():
                     view.say(f"not stopped; try: flwr stop {flower.run_id} {superlink}")
     if summary is not None:
@@ -65,6 +65,12 @@ def run_on_flower(
     if interrupts.stop:
         raise typer.Exit(interrupts.exit_code)
     raise _failure(flower, console)
+
+
+def kept(experiment: Experiment) -> str:
+    """Return where a run that is interrupted leaves what it recorded."""
+    folder = Path(experiment.run.output_dir) / experiment.run.run_name
+    return f"; what was recorded stays in {folder}"
 
 
 @contextlib.contextmanager

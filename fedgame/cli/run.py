@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+_INTERRUPTED = 130
+"""The shell's exit code for Ctrl-C."""
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -84,6 +87,7 @@ def _in_process(experiment: Experiment, console: Console) -> dict[str, Any]:
     import contextlib
     from dataclasses import asdict
 
+    from fedgame.cli.on_flower import kept
     from fedgame.cli.progress import ProgressView
     from fedgame.runner import run_in_process
 
@@ -94,6 +98,10 @@ def _in_process(experiment: Experiment, console: Console) -> dict[str, Any]:
             view.show({**asdict(record), "total_rounds": total})
 
         # stdout is for the summary alone
-        with contextlib.redirect_stdout(sys.stderr):
-            finished = run_in_process(experiment, experiment.run.nodes, listener)
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                finished = run_in_process(experiment, experiment.run.nodes, listener)
+        except KeyboardInterrupt:
+            view.say(f"stopping{kept(experiment)}")
+            raise typer.Exit(_INTERRUPTED) from None
     return {**finished.summary, "run_dir": str(finished.folder)}
