@@ -143,6 +143,7 @@ def test_a_person_sees_progress_and_a_summary_and_nothing_of_flower(machine: Mac
     [
         (("-c", "roundz=3"), "did you mean rounds?"),
         (("--nodes", "6"), "nodes = 6"),
+        (("-c", "task.name=mnist", "-c", "task.data-dir=/nowhere"), "/nowhere"),
     ],
 )
 def test_bad_input_is_one_line_and_starts_nothing(
@@ -158,12 +159,12 @@ def test_bad_input_is_one_line_and_starts_nothing(
 
 
 def test_a_failed_run_says_why_in_one_line(machine: Machine) -> None:
-    # a folder of data that is not there is found by the ServerApp, far from the command
-    result = machine.run("-c", "task.name=mnist", "-c", "task.data-dir=/nowhere")
+    # the prior's pull overshoots, which only the ServerApp sees, far from the command
+    result = machine.run("-c", "cell=mfep", "-c", "jko.strength=1e5")
     assert result.returncode == 1
     *_, last = result.stderr.splitlines()
-    assert last.startswith("error: ")
-    assert "/nowhere" in last
+    assert last.startswith("error: the run failed: ")
+    assert "does the training diverge?" in last
     assert "Traceback" not in result.stderr
     assert list(machine.scratch.iterdir()) == []
 
