@@ -151,7 +151,7 @@ def test_bad_preferences_and_curvatures_are_refused(
         ({"epsilon_min": 0}, "epsilon_min", "greater than 0"),
         ({"epsilon_max": float("inf")}, "epsilon_max", "finite number"),
         ({"epsilon_max": 0.1}, "epsilon_max", "at least epsilon-min = 0.2"),
-        ({"cost": 0}, "cost", "greater than 0"),
+        ({"cost": 0}, "cost", "greater than or equal to"),
         ({"curvature": "guessed"}, "curvature", "'public' or 'own'"),
     ],
 )
