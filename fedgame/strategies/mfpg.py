@@ -96,7 +96,7 @@ class MfpgServer:
         check_noise_multipliers(self._plan)
         self._public = PublicGame(self._plan, self._test)
         self._parameters = initial
-        self._strengths = self._plan.strengths
+        self._strengths = self._plan.strengths.copy()
         # a choice whose reply is lost may have been the smallest strength
         smallest = np.full_like(self._strengths, self._plan.grid.min(initial=np.inf))
         self._declared = np.minimum(self._strengths, smallest)
