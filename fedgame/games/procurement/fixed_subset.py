@@ -1,0 +1,64 @@
+"""FSBM-M, the fixed selection based mechanism (JSAM paper, section VI-B)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from fedgame.games.best_response import BoolArray, FloatArray
+from fedgame.games.procurement.base import BudgetCurve, Choice, Terms, require_subset_size
+from fedgame.games.procurement.subset import UniformCurve, cheapest_members, choose_uniformly
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+class Fsbm:
+    """The M clients of lowest virtual cost are selected with probability 1/M each.
+
+    Attributes:
+        eta: Weight of the bound on the training loss against money, > 0.
+        q: Q, how much the noise of a small budget matters in that bound, > 0.
+        epsilon_max: Public cap on every client's budget, > 0.
+        clients: M, from 1 to the number of clients; 50 and 75 of 100 in the paper.
+    """
+
+    name: ClassVar[str] = "fsbm"
+    complete_information: ClassVar[bool] = False
+    optimises_selection: ClassVar[bool] = False
+
+    eta: float = Field(default=1.0, gt=0)
+    q: float = Field(default=1.0, gt=0)
+    epsilon_max: float = Field(default=10.0, gt=0)
+    clients: int = Field(default=50, ge=1)
+
+    @property
+    def terms(self) -> Terms:
+        """The server's terms."""
+        return Terms(self.eta, self.q, self.epsilon_max)
+
+    def eligible(self, num_clients: int) -> BoolArray:
+        """Mark the clients that can be selected at all: everybody, at some cost."""
+        return np.ones(num_clients, dtype=np.bool_)
+
+    def choose(self, costs: FloatArray) -> Choice:
+        """Return the choice at virtual costs of shape (clients,).
+
+        Raises:
+            ValueError: There are fewer than M clients.
+        """
+        require_subset_size("clients", self.clients, len(costs))
+        return choose_uniformly(costs, cheapest_members(costs, self.clients), self.terms)
+
+    def curve(self, costs: FloatArray, client: int, low: float, high: float) -> BudgetCurve:  # noqa: ARG002
+        """Return one client's budget as a function of its own virtual cost.
+
+        Raises:
+            ValueError: There are fewer than M clients.
+        """
+        require_subset_size("clients", self.clients, len(costs))
+        as_cheapest = costs.copy()
+        as_cheapest[client] = -1.0
+        members = cheapest_members(as_cheapest, self.clients)
+        return UniformCurve(costs, client, members, self.terms, leaves=True)
