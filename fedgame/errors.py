@@ -6,8 +6,9 @@ FedgameError
 ├── CalibrationError   no noise multiplier reaches the wanted budget
 ├── AccountingError    an event or a question that an accountant cannot answer soundly
 ├── LedgerError        the ledger cannot be read or written, or contradicts itself
-│   └── DuplicateRow   a release is in the ledger already
+│   └── DuplicateRow   a release or purchase is in the ledger already
 ├── InvalidReply       a client's message fails validation
+├── InvalidOrder       a server asks a client for what it has not agreed to
 └── RunFailed          a run cannot go on (too few clients, no nodes)
 
 The command line prints the message of any of these as one line and exits non-zero.
@@ -48,11 +49,15 @@ class LedgerError(FedgameError):
 
 
 class DuplicateRow(LedgerError):
-    """A release with this (client, round, step, purpose) is in the ledger already."""
+    """A release with this (client, round, step, purpose), or a purchase, is there already."""
 
 
 class InvalidReply(FedgameError):
     """A client's reply fails validation; its text says why and goes to the log."""
+
+
+class InvalidOrder(FedgameError):
+    """A server asks a client for more than it agreed to; the text goes to the client's log."""
 
 
 class RunFailed(FedgameError):

@@ -52,41 +52,71 @@ def noise_multiplier_for(
             multiplier in [0.05, 10000] meets the target, or the cross-check contradicts it.
         AccountingError: The accountant refuses the planned history.
     """
-    if not accountant.sound:
-        raise CalibrationError(f"accountant {accountant.name} states a claim, not a guarantee")
-    _check(target_epsilon, delta, sampling_rate, steps)
+    check_setting(accountant, delta, sampling_rate)
+    check_plan(target_epsilon, steps)
 
     def cost_by(judge: Accountant) -> Cost:
-        def cost(noise_multiplier: float) -> float:
-            plan = SampledGaussian(noise_multiplier, sampling_rate, steps, neighbours, "planned")
-            return judge.epsilon((plan, *extra_events), delta)
-
-        return cost
+        return planned_cost(judge, delta, sampling_rate, steps, neighbours, extra_events)
 
     cost = cost_by(accountant)
-    _require_reachable(cost, target_epsilon, delta, accountant.epsilon(extra_events, delta))
+    require_reachable(cost, target_epsilon, delta, accountant.epsilon(extra_events, delta))
     if cost(MIN_NOISE_MULTIPLIER) <= target_epsilon:
         result = MIN_NOISE_MULTIPLIER
     else:
         guess = _root(cost_by(RdpAccountant()), target_epsilon, MAX_NOISE_MULTIPLIER)
         root = guess if accountant.name == "rdp" else _root(cost, target_epsilon, guess)
         result = _round_up(cost, target_epsilon, root)
-    _cross_check(cost_by(PldAccountant()), target_epsilon, result)
+    cross_check(cost_by(PldAccountant()), target_epsilon, result)
     return result
 
 
-def _check(target_epsilon: float, delta: float, sampling_rate: float, steps: int) -> None:
-    if not 0 < target_epsilon < math.inf:
-        raise CalibrationError(f"target epsilon = {target_epsilon}: must be finite and > 0")
+def planned_cost(
+    judge: Accountant,
+    delta: float,
+    sampling_rate: float,
+    steps: int,
+    neighbours: Neighbours,
+    extra_events: Sequence[PrivacyEvent] = (),
+) -> Cost:
+    """Return the planned history's epsilon by `judge`, as a function of the noise multiplier."""
+
+    def cost(noise_multiplier: float) -> float:
+        plan = SampledGaussian(noise_multiplier, sampling_rate, steps, neighbours, "planned")
+        return judge.epsilon((plan, *extra_events), delta)
+
+    return cost
+
+
+def check_setting(accountant: Accountant, delta: float, sampling_rate: float) -> None:
+    """Refuse an accountant that only states a claim, and a slack or a rate out of range."""
+    if not accountant.sound:
+        raise CalibrationError(f"accountant {accountant.name} states a claim, not a guarantee")
     if not MIN_DELTA <= delta < 1:
         raise CalibrationError(f"delta = {delta}: must be in [{MIN_DELTA:g}, 1)")
     if not 0 < sampling_rate <= 1:
         raise CalibrationError(f"sampling rate = {sampling_rate}: must be in (0, 1]")
+
+
+def check_plan(target_epsilon: float, steps: float) -> None:
+    """Refuse a budget that is not finite and > 0, and a number of steps that is no count."""
+    if not 0 < target_epsilon < math.inf:
+        raise CalibrationError(f"target epsilon = {target_epsilon}: must be finite and > 0")
     if not (math.isfinite(steps) and steps >= 1 and steps == int(steps)):
         raise CalibrationError(f"steps = {steps}: must be a whole number, at least 1")
 
 
-def _require_reachable(cost: Cost, target: float, delta: float, extra: float) -> None:
+def require_reachable(cost: Cost, target: float, delta: float, extra: float = 0.0) -> None:
+    """Refuse a target epsilon below what the largest noise multiplier costs.
+
+    Args:
+        cost: Epsilon of the whole planned history.
+        target: The budget.
+        delta: Slack, for the message.
+        extra: What the other events of the history cost alone, for the message.
+
+    Raises:
+        CalibrationError: The target is out of reach.
+    """
     least = cost(MAX_NOISE_MULTIPLIER)
     if least > target:
         others = f", of which the other events cost {extra:.6g}" if extra else ""
@@ -127,7 +157,8 @@ def _round_up(cost: Cost, target: float, root: float) -> float:
     return float(digits)
 
 
-def _cross_check(cost: Cost, target: float, noise_multiplier: float) -> None:
+def cross_check(cost: Cost, target: float, noise_multiplier: float) -> None:
+    """Refuse a noise multiplier that costs more than the target by `cost`, the pld accountant's."""
     epsilon = cost(noise_multiplier)
     if epsilon > target:
         raise CalibrationError(

@@ -142,7 +142,7 @@ def _choice(epsilon: float, interval: float) -> Any:
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _composed(releases: Releases, choices: Choices) -> Any:
     """Return the distribution of a whole history."""
     interval = _interval(releases, choices)

@@ -12,10 +12,11 @@ import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fedgame.accountants.base import Accountant
     from fedgame.ledger.events import PrivacyEvent
+    from fedgame.ledger.purchases import Purchase
 
 _DEFAULT = "ledger"
 
@@ -57,12 +58,17 @@ def ledger(
         bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
     ] = False,
 ) -> None:
-    """Re-audit a run's ledger: each client's epsilon at delta, and its delta at epsilon 1."""
+    """Re-audit a run's ledger: each client's epsilon at delta, and its delta at epsilon 1.
+
+    Where the run bought privacy budgets, what was bought stands beside what was spent.
+    """
     from fedgame import config
     from fedgame.errors import ConfigError
-    from fedgame.ledger.replay import read_events
+    from fedgame.ledger.replay import read_events, read_purchases
 
-    histories = read_events(run)
+    purchases = read_purchases(run)
+    # who sold a budget and was never drawn has no event
+    histories = {**dict.fromkeys(purchases, ()), **read_events(run)}
     experiment = config.load(config.read_toml(run / "config.toml"))
     at = experiment.accounting.delta if delta is None else delta
     if not 0 < at < 1:
@@ -75,8 +81,11 @@ def ledger(
         "sound": judge.sound,
         "delta": at,
         "neighbours": experiment.training.neighbours,
-        "note": EX_POST,
-        "clients": [{"id": k, **answers[tuple(histories[k])]} for k in sorted(histories)],
+        "note": "; ".join([EX_POST, *_deltas_of(purchases)]),
+        "clients": [
+            {"id": k, **answers[tuple(histories[k])], **_deal(purchases, k)}
+            for k in sorted(histories)
+        ],
     }
     if as_json:
         sys.stdout.write(json.dumps(result, indent=2) + "\n")
@@ -96,6 +105,23 @@ def _answer(judge: Accountant, events: Sequence[PrivacyEvent], delta: float) -> 
     }
 
 
+def _deal(purchases: Mapping[int, Purchase], client: int) -> dict[str, float | None]:
+    """Return what a client sold, for how much; nothing in a run that buys no budgets."""
+    if not purchases:
+        return {}
+    deal = purchases.get(client)
+    return {
+        "bought": deal.epsilon if deal else None,
+        "payment": deal.payment if deal else None,
+    }
+
+
+def _deltas_of(purchases: Mapping[int, Purchase]) -> list[str]:
+    """Return the remark that says at which delta the bought budgets are stated."""
+    deltas = sorted({deal.delta for deal in purchases.values()})
+    return [f"bought: epsilon at delta {', '.join(map(str, deltas))}"] if deltas else []
+
+
 def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -105,11 +131,16 @@ def _print(result: dict[str, Any]) -> None:
     kind = "sound accountant" if result["sound"] else "a claim, not a guarantee"
     table = Table(title=f"{result['accountant']} ({kind}), neighbours {result['neighbours']}")
     epsilon = f"epsilon at delta {number(result['delta'])}"
-    for head in ("client", "releases", "not covered", epsilon, "delta at epsilon 1"):
+    bought = ["bought"] if any("bought" in client for client in result["clients"]) else []
+    for head in ("client", "releases", "not covered", *bought, epsilon, "delta at epsilon 1"):
         table.add_column(head, justify="right")
     for client in result["clients"]:
         counts = (client["id"], client["releases"], client["unaccounted"])
         values = (client["epsilon"], client["delta_at_epsilon_1"])
-        table.add_row(*map(str, counts), *map(bound if result["sound"] else number, values))
+        table.add_row(
+            *map(str, counts),
+            *(bound(client[column]) for column in bought),  # rounded as what was spent is
+            *map(bound if result["sound"] else number, values),
+        )
     table.caption = result["note"]
     Console().print(table)

@@ -1,10 +1,11 @@
-"""How a row of the ledger is laid out in SQLite."""
+"""How releases and purchases are laid out in SQLite."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import astuple, dataclass, fields
 from functools import lru_cache
+from numbers import Integral
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from fedgame.ledger.events import (
     SampledGaussian,
     UnaccountedRelease,
 )
+from fedgame.ledger.purchases import Purchase
 
 KINDS: dict[str, type[PrivacyEvent]] = {
     "sampled-gaussian": SampledGaussian,
@@ -25,36 +27,89 @@ KINDS: dict[str, type[PrivacyEvent]] = {
 }
 """How each event is named in the file; an event of another type cannot be stored."""
 
-VERSION = 1
-"""The layout of the table, kept in the file's user_version."""
+VERSION = 2
+"""The layout of the tables, kept in the file's user_version. Version 1 had no purchases."""
 
-TABLE = """CREATE TABLE release (
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the ledger, and the SQL that follows from its columns.
+
+    Attributes:
+        name: Its name in the file.
+        key: The columns of its primary key, by which it is ordered.
+        content: The other columns.
+        types: Everything that CREATE TABLE says after the name.
+        label: What the user reads for a row, with the values of the key.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    content: tuple[str, ...]
+    types: str
+    label: str
+
+    @property
+    def columns(self) -> str:
+        """All columns, the key first, as SQL."""
+        return ", ".join(self.key + self.content)
+
+    @property
+    def order(self) -> str:
+        """The key as SQL."""
+        return ", ".join(self.key)
+
+    @property
+    def select(self) -> str:
+        """The query for all rows in order."""
+        return f"SELECT {self.columns} FROM {self.name} ORDER BY {self.order}"
+
+    @property
+    def insert(self) -> str:
+        """The statement that adds a record."""
+        marks = ", ".join("?" * len(self.key + self.content))
+        return f"INSERT INTO {self.name} ({self.columns}) VALUES ({marks})"
+
+    def describe(self, key: tuple[Any, ...]) -> str:
+        """Return a row's key as the user reads it."""
+        return self.label.format(*key)
+
+
+RELEASE = Table(
+    "release",
+    ("client", "round", "step", "purpose"),
+    (
+        *("kind", "neighbours", "mechanism"),
+        *("noise_multiplier", "sampling_rate", "steps", "strength", "epsilon"),
+    ),
+    """(
     client INTEGER NOT NULL, round INTEGER NOT NULL, step INTEGER NOT NULL, purpose TEXT NOT NULL,
     kind TEXT NOT NULL, neighbours TEXT NOT NULL, mechanism TEXT NOT NULL,
     noise_multiplier REAL, sampling_rate REAL, steps INTEGER, strength REAL, epsilon REAL,
     PRIMARY KEY (client, round, step, purpose)
-) STRICT, WITHOUT ROWID"""
-
-KEY = ("client", "round", "step", "purpose")
-CONTENT = (
-    *("kind", "neighbours", "mechanism"),
-    *("noise_multiplier", "sampling_rate", "steps", "strength", "epsilon"),
+) STRICT, WITHOUT ROWID""",
+    "row (client {}, round {}, step {}, {})",
 )
+
+PURCHASE = Table(
+    "purchase",
+    ("client",),
+    ("epsilon", "delta", "payment", "draws", "noise_multiplier", "report"),
+    """(
+    client INTEGER NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, payment REAL NOT NULL,
+    draws INTEGER NOT NULL, noise_multiplier REAL NOT NULL, report REAL NOT NULL,
+    PRIMARY KEY (client)
+) STRICT, WITHOUT ROWID""",
+    "the purchase of client {}",
+)
+
 FLOATS = frozenset({"noise_multiplier", "sampling_rate", "strength", "epsilon"})
 FIELDS = {name: tuple(field.name for field in fields(kind)) for name, kind in KINDS.items()}
 NAMES = {kind: name for name, kind in KINDS.items()}
 
-COLUMNS = ", ".join(KEY + CONTENT)
-ORDER = ", ".join(KEY)
-
-
-def describe(key: tuple[Any, ...]) -> str:
-    """Return a row's key as the user reads it."""
-    return f"row (client {key[0]}, round {key[1]}, step {key[2]}, {key[3]})"
-
 
 def to_record(row: LedgerRow) -> tuple[Any, ...]:
-    """Return the row as SQLite stores it, in the order KEY + CONTENT.
+    """Return the row as SQLite stores it, in the order of the columns of RELEASE.
 
     Raises:
         LedgerError: The event's type is unknown, or a number is not finite.
@@ -65,13 +120,13 @@ def to_record(row: LedgerRow) -> tuple[Any, ...]:
     try:
         return key + _content(row.event)
     except ValueError as error:
-        raise LedgerError(f"{describe(key)}: {error}") from error
+        raise LedgerError(f"{RELEASE.describe(key)}: {error}") from error
 
 
 @lru_cache(maxsize=4096)  # most rows of a run hold one of few events
 def _content(event: PrivacyEvent) -> tuple[Any, ...]:
     values: list[Any] = [NAMES[type(event)]]
-    for column in CONTENT[1:]:
+    for column in RELEASE.content[1:]:
         value = getattr(event, column, None)
         if value is not None and column in FLOATS:
             value = float(value)
@@ -91,14 +146,33 @@ def from_record(path: Path, record: tuple[Any, ...]) -> LedgerRow:
     try:
         return LedgerRow(client, round_, step, purpose, _event(*content))
     except (TypeError, ValueError) as error:
-        raise LedgerError(f"ledger {path}: {describe(record[:4])}: {error}") from error
+        raise LedgerError(f"ledger {path}: {RELEASE.describe(record[:4])}: {error}") from error
 
 
 @lru_cache(maxsize=4096)
 def _event(kind: str, *rest: Any) -> PrivacyEvent:
-    values = dict(zip(CONTENT[1:], rest, strict=True))
+    values = dict(zip(RELEASE.content[1:], rest, strict=True))
     if kind not in KINDS:
         raise ValueError(f"kind = {kind!r}: unknown event")
     if values["neighbours"] not in get_args(Neighbours):
         raise ValueError(f"neighbours = {values['neighbours']!r}: unknown relation")
     return KINDS[kind](**{name: values[name] for name in FIELDS[kind]})
+
+
+def to_purchase_record(purchase: Purchase) -> tuple[Any, ...]:
+    """Return the purchase as SQLite stores it, in the order of the columns of PURCHASE."""
+    return tuple(
+        int(value) if isinstance(value, Integral) else float(value) for value in astuple(purchase)
+    )
+
+
+def from_purchase_record(path: Path, record: tuple[Any, ...]) -> Purchase:
+    """Return a stored purchase, checked as if it were new; `path` is for the message.
+
+    Raises:
+        LedgerError: The purchase is not what it should be.
+    """
+    try:
+        return Purchase(*record)
+    except (TypeError, ValueError) as error:
+        raise LedgerError(f"ledger {path}: {PURCHASE.describe(record[:1])}: {error}") from error

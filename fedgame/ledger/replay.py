@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedgame.errors import LedgerError
 from fedgame.ledger.events import LedgerRow, PrivacyEvent
+from fedgame.ledger.purchases import Purchase
 from fedgame.ledger.store import Ledger
 
 LEDGER_FILE = "ledger.sqlite"
@@ -28,11 +29,8 @@ def read_events(run_folder: Path) -> dict[int, list[PrivacyEvent]]:
     Raises:
         LedgerError: The folder has no ledger, or one is damaged.
     """
-    path = Path(run_folder) / LEDGER_FILE
-    if not path.is_file():
-        raise LedgerError(f"{run_folder}: no {LEDGER_FILE} there, so it is no run folder")
     rows: dict[tuple[int, int, int, str], LedgerRow] = {}
-    for source in (path, *sorted(Path(run_folder).glob(NODE_LEDGERS))):
+    for source in _ledgers(run_folder):
         with Ledger(source, read_only=True) as ledger:
             rows.update(
                 {(row.client, row.round, row.step, row.purpose): row for row in ledger.rows()}
@@ -41,3 +39,33 @@ def read_events(run_folder: Path) -> dict[int, list[PrivacyEvent]]:
     for key in sorted(rows):
         events[key[0]].append(rows[key].event)
     return dict(events)
+
+
+def read_purchases(run_folder: Path) -> dict[int, Purchase]:
+    """Return what a run bought, by client; empty for a run that buys nothing.
+
+    Args:
+        run_folder: The folder that holds `ledger.sqlite`.
+
+    Raises:
+        LedgerError: The folder has no ledger, one is damaged, or a node recorded another deal than
+            the server.
+    """
+    purchases: dict[int, Purchase] = {}
+    for source in _ledgers(run_folder):
+        with Ledger(source, read_only=True) as ledger:
+            for client, purchase in ledger.purchases().items():
+                if purchases.setdefault(client, purchase) != purchase:
+                    raise LedgerError(
+                        f"ledger {source}: the purchase of client {client} differs in another "
+                        "ledger of the run"
+                    )
+    return {client: purchases[client] for client in sorted(purchases)}
+
+
+def _ledgers(run_folder: Path) -> list[Path]:
+    """Return the ledgers of a run, the server's first."""
+    path = Path(run_folder) / LEDGER_FILE
+    if not path.is_file():
+        raise LedgerError(f"{run_folder}: no {LEDGER_FILE} there, so it is no run folder")
+    return [path, *sorted(Path(run_folder).glob(NODE_LEDGERS))]

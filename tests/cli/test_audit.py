@@ -12,6 +12,9 @@ from typer.testing import CliRunner
 from fedgame.accountants import ACCOUNTANTS
 from fedgame.cli.app import app
 from fedgame.errors import ConfigError, LedgerError
+from fedgame.ledger.purchases import Purchase
+from fedgame.ledger.replay import LEDGER_FILE
+from fedgame.ledger.store import Ledger
 from tests.support import Run
 
 
@@ -82,3 +85,45 @@ def test_an_unknown_accountant_is_named(folder: Path) -> None:
 def test_an_impossible_delta_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="--delta"):
         audit(str(folder), "--delta", "1")
+
+
+def test_a_run_that_buys_nothing_shows_no_deals(folder: Path) -> None:
+    assert all("bought" not in client for client in audit(str(folder))["clients"])
+    result = CliRunner().invoke(app, ["audit", str(folder)], env={"COLUMNS": "120"})
+    assert "bought" not in result.stdout
+
+
+@pytest.fixture
+def bought(folder: Path) -> Path:
+    """A run that bought from its client 0, and from a client 9 that was never drawn."""
+    with Ledger(folder / LEDGER_FILE) as ledger:
+        ledger.append_purchases(
+            [
+                Purchase(0, 7.123456, 1e-5, 2.25, 4, 1.5, 0.3),
+                Purchase(9, 0.5, 1e-5, 0.125, 0, 0.0, 0.25),
+            ]
+        )
+    return folder
+
+
+@pytest.mark.parametrize("name", sorted(ACCOUNTANTS))
+def test_what_was_bought_stands_beside_what_was_spent(bought: Path, name: str) -> None:
+    result = audit(str(bought), "--accountant", name)
+    clients = {client["id"]: client for client in result["clients"]}
+    assert (clients[0]["bought"], clients[0]["payment"]) == (7.123456, 2.25)
+    assert clients[0]["releases"] > 0
+    # this client kept its payment and spent nothing
+    assert (clients[9]["bought"], clients[9]["payment"]) == (0.5, 0.125)
+    assert clients[9]["releases"] == 0
+    assert clients[9]["epsilon"] == (0 if result["sound"] else None)
+    assert clients[9]["delta_at_epsilon_1"] == 0
+    # and this one sold nothing
+    assert (clients[1]["bought"], clients[1]["payment"]) == (None, None)
+    assert "bought: epsilon at delta 1e-05" in result["note"]
+
+
+def test_a_person_sees_the_budgets_bought_rounded_as_what_was_spent(bought: Path) -> None:
+    result = CliRunner().invoke(app, ["audit", "ledger", str(bought)], env={"COLUMNS": "120"})
+    lines = result.stdout.splitlines()
+    assert any("bought" in line and "epsilon at delta" in line for line in lines)
+    assert any("7.124" in line for line in lines)

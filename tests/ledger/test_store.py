@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,30 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedgame.errors import DuplicateRow, LedgerError
-from fedgame.ledger.events import (
-    LedgerRow,
-    PrivacyEvent,
-    PureDPChoice,
-    SampledGaussian,
-    UnaccountedRelease,
+from fedgame.ledger.events import LedgerRow, PureDPChoice, SampledGaussian
+from fedgame.ledger.store import Ledger
+from tests.ledger.support import (
+    BOUGHT,
+    CHOICE,
+    GAUSSIAN,
+    UNCOVERED,
+    VERSION_1_DIGEST,
+    deal,
+    row,
+    written,
+    written_by_version_1,
 )
-from fedgame.ledger.store import Ledger, merge, missing
-
-GAUSSIAN = SampledGaussian(2.5, 0.1, 3, "example", "jko", strength=1e-4)
-CHOICE = PureDPChoice(0.1, "example", "exponential")
-UNCOVERED = UnaccountedRelease("example", "argmin")
-
-
-def row(
-    client: int, round_: int = 1, step: int = 0, event: PrivacyEvent = GAUSSIAN, purpose: str = "u"
-) -> LedgerRow:
-    return LedgerRow(client, round_, step, purpose, event)
-
-
-def written(path: Path, *rows: LedgerRow) -> Path:
-    with Ledger(path) as ledger:
-        ledger.append(rows)
-    return path
 
 
 def test_rows_come_back_ordered_and_equal(tmp_path: Path) -> None:
@@ -177,82 +164,11 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert len(ledger.rows()) == 5
 
 
-def test_a_closed_ledger_is_one_file_and_reading_leaves_no_other(tmp_path: Path) -> None:
-    path = written(tmp_path / "l", row(1))
-    with Ledger(path, read_only=True) as ledger:
-        assert ledger.rows() == [row(1)]
-    assert [p.name for p in tmp_path.iterdir()] == ["l"]
-
-
-def test_closing_beside_another_user_waits_for_nobody(tmp_path: Path) -> None:
-    first, second = Ledger(tmp_path / "l"), Ledger(tmp_path / "l")
-    first.append([row(1)])
-    start = time.perf_counter()
-    first.close()
-    first.close()
-    assert time.perf_counter() - start < 2
-    assert second.rows() == [row(1)]
-    second.close()
-
-
-def test_durability_settings(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "l") as ledger:
-        assert ledger.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert ledger.connection.execute("PRAGMA synchronous").fetchone() == (2,)
-
-
-def test_a_read_only_ledger_cannot_be_changed(tmp_path: Path) -> None:
-    path = written(tmp_path / "l", row(1))
-    with (
-        Ledger(path, read_only=True) as ledger,
-        pytest.raises(LedgerError, match="readonly"),
-    ):
-        ledger.append([row(2)])
-
-
-def one_line(error: pytest.ExceptionInfo[LedgerError], path: Path) -> bool:
-    text = str(error.value)
-    return "\n" not in text and str(path) in text
-
-
-def test_errors_are_one_line_that_names_the_file(tmp_path: Path) -> None:
-    absent = tmp_path / "no" / "l"
-    with pytest.raises(LedgerError) as error:
-        Ledger(absent)
-    assert one_line(error, absent)
-    with pytest.raises(LedgerError, match="no such file") as error:
-        Ledger(absent, read_only=True)
-    assert one_line(error, absent)
-    corrupt = tmp_path / "corrupt"
-    corrupt.write_bytes(b"this is no database, whatever its name says" * 100)
-    for read_only in (True, False):
-        with pytest.raises(LedgerError, match="not a database") as error:
-            Ledger(corrupt, read_only=read_only)
-        assert one_line(error, corrupt)
-    with pytest.raises(LedgerError) as error:
-        Ledger(tmp_path)
-    assert one_line(error, tmp_path)
-
-
 def test_a_file_cut_short_is_an_error_not_an_empty_ledger(tmp_path: Path) -> None:
     path = written(tmp_path / "l", *(row(k) for k in range(2000)))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(LedgerError, match=str(path)), Ledger(path, read_only=True) as ledger:
         ledger.rows()
-
-
-def test_another_database_is_no_ledger_and_stays_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "other"
-    other = sqlite3.connect(path)
-    other.execute("CREATE TABLE recipes (name TEXT)")
-    other.commit()
-    other.close()
-    for read_only in (True, False):
-        with pytest.raises(LedgerError, match="not a ledger"):
-            Ledger(path, read_only=read_only)
-    other = sqlite3.connect(path)
-    assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("recipes",)]
-    other.close()
 
 
 @pytest.mark.parametrize(
@@ -294,74 +210,189 @@ def test_a_large_append_is_kept_whole(tmp_path: Path) -> None:
         assert ledger.rows() == rows
 
 
-def test_merge_is_the_union(tmp_path: Path) -> None:
-    sources = [
-        written(tmp_path / "0", row(0), row(0, round_=2)),
-        written(tmp_path / "1", row(1, event=CHOICE)),
+def test_purchases_come_back_by_client(tmp_path: Path) -> None:
+    unused = deal(3, draws=0, noise_multiplier=0.0, epsilon=0.0, payment=0.0)
+    with Ledger(tmp_path / "l") as ledger:
+        assert ledger.purchases() == {}
+        ledger.append_purchases([deal(10), unused])
+        ledger.append_purchases([deal(4, payment=0.1)])
+        assert list(ledger.purchases()) == [3, 4, 10]
+        assert ledger.purchases() == {3: unused, 4: deal(4, payment=0.1), 10: deal(10)}
+        assert ledger.rows() == []
+
+
+amount = st.floats(min_value=0, allow_infinity=False)
+
+
+@given(
+    epsilon=positive,
+    delta=st.floats(min_value=0, max_value=1, exclude_min=True, exclude_max=True),
+    payment=amount,
+    noise=positive,
+    report=amount,
+)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_amounts_round_trip_exactly(
+    tmp_path: Path, epsilon: float, delta: float, payment: float, noise: float, report: float
+) -> None:
+    path = tmp_path / "l"
+    path.unlink(missing_ok=True)
+    one = deal(
+        1, epsilon=epsilon, delta=delta, payment=payment, noise_multiplier=noise, report=report
+    )
+    written(path, bought=[one])
+    with Ledger(path, read_only=True) as ledger:
+        assert ledger.purchases() == {1: one}
+
+
+def test_numpy_amounts_are_stored_as_plain_ones(tmp_path: Path) -> None:
+    client: Any = np.int64(2)
+    numpy = deal(client, draws=np.int32(7), payment=np.float32(0.5))
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.append_purchases([numpy])
+        [stored] = ledger.purchases().values()
+    assert stored == deal(2, draws=7, payment=0.5)
+    assert type(stored.client) is int
+    assert type(stored.draws) is int
+
+
+@pytest.mark.parametrize("again", [deal(1), deal(1, epsilon=9.0)])
+def test_a_client_sells_once_and_nothing_else_is_written(tmp_path: Path, again: Any) -> None:
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.append_purchases([deal(1)])
+        with pytest.raises(
+            DuplicateRow, match="the purchase of client 1 is there already"
+        ) as error:
+            ledger.append_purchases([deal(0), again, deal(2)])
+        assert "\n" not in str(error.value)
+        with pytest.raises(DuplicateRow, match="the purchase of client 7"):
+            ledger.append_purchases([deal(5), deal(7), deal(7)])
+        assert ledger.purchases() == {1: deal(1)}
+
+
+def test_a_failing_source_of_purchases_writes_nothing(tmp_path: Path) -> None:
+    def purchases() -> Any:
+        yield deal(1)
+        yield deal(2, payment=float("nan"))
+
+    with Ledger(tmp_path / "l") as ledger:
+        with pytest.raises(ValueError, match="payment = nan"):
+            ledger.append_purchases(purchases())
+        assert ledger.purchases() == {}
+
+
+def test_a_process_killed_before_the_first_release_has_bought_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "l"
+    script = f"""
+import os, signal
+from pathlib import Path
+from fedgame.ledger.purchases import Purchase
+from fedgame.ledger.store import Ledger
+ledger = Ledger(Path({str(path)!r}))
+ledger.append_purchases([{deal(0)!r}, {deal(1)!r}])
+ledger.connection.execute("BEGIN IMMEDIATE")
+ledger.connection.execute("UPDATE purchase SET payment = 0")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    with Ledger(path, read_only=True) as ledger:
+        assert ledger.purchases() == {0: deal(0), 1: deal(1)}
+        assert ledger.rows() == []
+    with Ledger(path) as ledger:
+        with pytest.raises(DuplicateRow, match="client 0"):
+            ledger.append_purchases([deal(0), deal(1)])
+        ledger.append([row(0)])
+        assert ledger.purchases() == {0: deal(0), 1: deal(1)}
+
+
+def test_of_two_writers_that_buy_from_one_client_one_succeeds(tmp_path: Path) -> None:
+    path = tmp_path / "l"
+    script = f"""
+import sys
+from dataclasses import replace
+from pathlib import Path
+from fedgame.errors import DuplicateRow
+from fedgame.ledger.purchases import Purchase
+from fedgame.ledger.store import Ledger
+sys.stdin.readline()
+with Ledger(Path({str(path)!r})) as ledger:
+    own = replace({BOUGHT!r}, payment=float(sys.argv[1]))
+    try:
+        ledger.append_purchases([replace(own, client=k) for k in range(500)])
+    except DuplicateRow:
+        sys.exit(3)
+"""
+    racers = [
+        subprocess.Popen([sys.executable, "-c", script, str(n)], stdin=subprocess.PIPE)
+        for n in (1, 2)
     ]
-    with Ledger(tmp_path / "all") as target:
-        target.append([row(0)])
-        merge(target, sources)
-        merge(target, sources)
-        assert target.rows() == [row(0), row(0, round_=2), row(1, event=CHOICE)]
-        assert missing(target, sources) == []
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write(b"\n")
+        racer.stdin.close()
+    codes = [racer.wait(timeout=60) for racer in racers]
+    assert sorted(codes) == [0, 3]
+    winner = float(codes.index(0) + 1)
+    with Ledger(path, read_only=True) as ledger:
+        assert ledger.purchases() == {k: deal(k, payment=winner) for k in range(500)}
 
 
-def test_merging_node_ledgers_gives_the_bits_of_one_ledger(tmp_path: Path) -> None:
-    rows = [row(k, round_=r) for k in range(20) for r in range(1, 4)]
-    whole = written(tmp_path / "whole", *rows)
-    sources = [
-        written(tmp_path / f"node{n}", *(r for r in rows if r.client % 3 == n)) for n in range(3)
-    ]
-    with Ledger(tmp_path / "all") as target, Ledger(whole) as reference:
-        merge(target, sources)
-        assert target.digest() == reference.digest()
+def test_two_open_ledgers_see_each_others_purchases(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "l") as first, Ledger(tmp_path / "l") as second:
+        first.append_purchases([deal(1)])
+        second.append_purchases([deal(2)])
+        assert first.purchases() == second.purchases() == {1: deal(1), 2: deal(2)}
+        with pytest.raises(DuplicateRow, match="client 1"):
+            second.append_purchases([deal(1)])
 
 
-def test_merge_refuses_a_row_that_two_sources_hold(tmp_path: Path) -> None:
-    sources = [written(tmp_path / "0", row(0), row(5)), written(tmp_path / "1", row(1), row(5))]
-    with Ledger(tmp_path / "all") as target:
-        with pytest.raises(LedgerError, match=r"client 5.*row twice"):
-            merge(target, sources)
-        with pytest.raises(LedgerError, match="row twice"):
-            missing(target, sources)
-        assert target.rows() == []
-        merge(target, sources[:1])
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("payment = -1.0", "the purchase of client 0: payment = -1.0"),
+        ("delta = 2.0", r"delta = 2.0"),
+        ("draws = 0", "noise_multiplier = 2.5"),
+        ("epsilon = 9e999", "epsilon = inf"),
+    ],
+)
+def test_a_tampered_purchase_is_refused_when_read(
+    tmp_path: Path, change: str, complaint: str
+) -> None:
+    path = written(tmp_path / "l", row(0), bought=[deal(0)])
+    with Ledger(path) as ledger:
+        ledger.connection.execute(f"UPDATE purchase SET {change}")
+        with pytest.raises(LedgerError, match=complaint):
+            ledger.purchases()
+        assert ledger.rows() == [row(0)]
 
 
-def test_merge_refuses_a_contradiction_and_changes_nothing(tmp_path: Path) -> None:
-    source = written(tmp_path / "0", row(0), row(1, event=CHOICE))
-    with Ledger(tmp_path / "all") as target:
-        target.append([row(1)])
-        with pytest.raises(LedgerError, match=r"client 1.*differs"):
-            merge(target, [source])
-        assert target.rows() == [row(1)]
+def test_releases_are_counted_by_client_and_purpose(tmp_path: Path) -> None:
+    single = SampledGaussian(2.5, 0.1, 1, "example", "gaussian")
+    rows = [row(1, r, event=single, purpose="update") for r in range(4)]
+    rows += [row(1, 9, event=CHOICE, purpose="choice"), row(2, event=single, purpose="update")]
+    with Ledger(tmp_path / "l") as ledger:
+        ledger.append(rows)
+        assert ledger.count(1, "update") == 4
+        assert ledger.count(1, "choice") == 1
+        assert ledger.count(2, "choice") == 0
+        assert ledger.count(3, "update") == 0
+        ledger.append([row(1, 10, event=GAUSSIAN, purpose="update")])
+        assert ledger.count(1, "update") == 4 + GAUSSIAN.steps
+        assert type(ledger.count(1, "update")) is int
 
 
-def test_missing_lists_what_no_source_holds(tmp_path: Path) -> None:
-    source = written(tmp_path / "0", row(0))
-    with Ledger(tmp_path / "all") as target:
-        target.append([row(0), row(3), row(2)])
-        assert missing(target, [source]) == [row(2), row(3)]
-        assert missing(target, []) == [row(0), row(2), row(3)]
-
-
-def test_merge_names_a_source_that_cannot_be_read(tmp_path: Path) -> None:
-    corrupt = tmp_path / "corrupt"
-    corrupt.write_bytes(b"no database at all, really not" * 100)
-    with Ledger(tmp_path / "all") as target:
-        for path in (corrupt, tmp_path / "absent"):
-            with pytest.raises(LedgerError, match=path.name):
-                merge(target, [path])
-        assert not (tmp_path / "absent").exists()
-        assert target.rows() == []
-
-
-def test_merge_reads_a_ledger_that_a_worker_still_has_open(tmp_path: Path) -> None:
-    worker = Ledger(tmp_path / "0")
-    worker.append([row(0)])
-    with Ledger(tmp_path / "all") as target:
-        merge(target, [worker.path])
-        assert target.rows() == [row(0)]
-    worker.append([row(1)])
-    worker.close()
+def test_digest_covers_purchases_where_there_are_any(tmp_path: Path) -> None:
+    old = written_by_version_1(tmp_path / "old")
+    releases = [row(1), row(1, round_=2, event=CHOICE)]
+    same = written(tmp_path / "same", *releases)
+    one = written(tmp_path / "one", *releases, bought=[deal(1), deal(2)])
+    again = written(tmp_path / "again", *releases[::-1], bought=[deal(2)])
+    written(again, bought=[deal(1)])
+    cheaper = written(tmp_path / "cheaper", *releases, bought=[deal(1), deal(2, payment=0.74)])
+    digests = []
+    for path in (old, same, one, again, cheaper):
+        with Ledger(path, read_only=True) as ledger:
+            digests.append(ledger.digest())
+    assert digests[:2] == [VERSION_1_DIGEST] * 2
+    assert digests[2] == digests[3]
+    assert len(set(digests)) == 3

@@ -1,0 +1,134 @@
+"""The SQLite file below a ledger: opening, upgrading, transactions, closing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fedgame.errors import DuplicateRow, LedgerError
+from fedgame.ledger.encoding import PURCHASE, RELEASE, VERSION
+
+
+@contextmanager
+def one_line_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours, whose text names the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_PRIMARYKEY":
+            raise DuplicateRow(f"ledger {path}: a row is there already") from error
+        raise LedgerError(f"ledger {path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise LedgerError(f"ledger {path}: it is damaged ({error.reason})") from error
+
+
+class Database:
+    """An open file of releases and purchases; a context manager.
+
+    A closed one is a single file. Different processes may use the same file one after another, and
+    a process that is killed loses nothing that it had committed.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open the ledger at `path`, and make it if it is not there.
+
+        A ledger of version 1, which has no purchases, is upgraded unless it is opened for reading.
+
+        Args:
+            path: The file; its folder must exist.
+            read_only: Open an existing ledger without being able to change it, for audits.
+
+        Raises:
+            LedgerError: The file cannot be opened, is damaged, or is no ledger.
+        """
+        self.path = Path(path)
+        self.read_only = read_only
+        mode = "ro" if read_only else "rwc"
+        if read_only and not self.path.is_file():
+            raise LedgerError(f"ledger {self.path}: no such file")
+        with one_line_errors(self.path):
+            self.connection = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=30,
+                isolation_level=None,
+            )
+        try:
+            with one_line_errors(self.path):
+                self._prepare()
+        except LedgerError:
+            self.connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        if not self.read_only:
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = FULL")
+            with self.transaction():
+                self._upgrade()
+        version = self.version()
+        if version != VERSION and not (version == 1 and self.read_only):
+            raise LedgerError(f"ledger {self.path}: not a ledger of version 1 to {VERSION}")
+        for table in (RELEASE, PURCHASE)[:version]:
+            self.connection.execute(f"SELECT {table.columns} FROM {table.name} LIMIT 1")
+
+    def _upgrade(self) -> None:
+        """Bring an empty file, or a ledger of version 1, to the present version."""
+        version = self.version()
+        tables = self.connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if tables == 0 and version == 0:
+            self.connection.execute(f"CREATE TABLE {RELEASE.name} {RELEASE.types}")
+            version = 1
+        if version == 1:
+            # Another program's file of this number has no such table, and stays as it was.
+            self.connection.execute(f"SELECT {RELEASE.columns} FROM {RELEASE.name} LIMIT 1")
+            self.connection.execute(f"CREATE TABLE {PURCHASE.name} {PURCHASE.types}")
+            self.connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def version(self) -> int:
+        """Return the version of the file's layout, which another process may have upgraded."""
+        return int(self.connection.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit all that happens inside, or nothing.
+
+        Raises:
+            LedgerError: The ledger is open for reading only, or SQLite fails.
+            DuplicateRow: A row with the same key is there already.
+        """
+        if self.read_only:
+            raise LedgerError(f"ledger {self.path}: it is open for reading only")
+        with one_line_errors(self.path):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:  # SQLite undoes some failures by itself
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if not self.read_only:
+            # Leave one self-contained file, unless another process still has it open.
+            with suppress(sqlite3.Error):
+                self.connection.execute("PRAGMA busy_timeout = 0")
+                self.connection.execute("PRAGMA journal_mode = DELETE")
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
