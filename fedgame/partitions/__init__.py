@@ -10,5 +10,6 @@ PARTITIONS: Registry[Partition] = Registry(
     {
         "iid": "fedgame.partitions.iid:Iid",
         "dirichlet": "fedgame.partitions.dirichlet:Dirichlet",
+        "similarity": "fedgame.partitions.similarity:Similarity",
     },
 )

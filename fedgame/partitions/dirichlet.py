@@ -11,7 +11,8 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from fedgame.errors import ConfigError
-from fedgame.partitions.checks import require_enough_examples
+from fedgame.partitions.checks import require_class_labels, require_enough_examples
+from fedgame.partitions.owners import by_client
 
 IntArray = NDArray[np.int64]
 
@@ -54,12 +55,10 @@ class Dirichlet:
         if num_clients * self.min_examples > len(targets):
             allowed = f"at most {len(targets) // num_clients} with this many clients and examples"
             raise ConfigError("dirichlet.min-examples", self.min_examples, allowed)
-        if not np.array_equal(targets, np.floor(targets)):
-            allowed = "needs class labels and the task is a regression: choose iid"
-            raise ConfigError("partition.name", self.name, allowed)
+        require_class_labels(targets, self.name)
         owners = self._draw_owners(targets, num_clients, rng)
         _fill_up(owners, num_clients, self.min_examples, rng)
-        return _by_client(owners, num_clients)
+        return by_client(owners, num_clients)
 
     def _draw_owners(
         self, targets: NDArray[Any], num_clients: int, rng: np.random.Generator
@@ -91,16 +90,10 @@ def _fill_up(
         count, client = largest[0]
         heapq.heapreplace(largest, (count + 1, client))
         taken[client] += 1
-    members = _by_client(owners, num_clients)
+    members = by_client(owners, num_clients)
     moved = [
         rng.choice(members[client], taken[client], replace=False)
         for client in np.flatnonzero(taken)
     ]
     if moved:
         owners[np.concatenate(moved)] = np.repeat(np.arange(num_clients), wanting)
-
-
-def _by_client(owners: IntArray, num_clients: int) -> list[IntArray]:
-    """Return the ascending positions of each client's examples."""
-    ends = np.cumsum(np.bincount(owners, minlength=num_clients))
-    return np.split(np.argsort(owners, kind="stable"), ends[:-1])

@@ -12,5 +12,7 @@ TASKS: Registry[Task] = Registry(
         "logistic": "fedgame.tasks.logistic:Logistic",
         "digits": "fedgame.tasks.digits:Digits",
         "mnist": "fedgame.tasks.mnist:Mnist",
+        "mnist-cnn": "fedgame.tasks.mnist_cnn:MnistCnn",
+        "cifar10": "fedgame.tasks.cifar10:Cifar10",
     },
 )

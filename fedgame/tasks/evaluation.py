@@ -9,8 +9,12 @@ from torch import nn
 
 from fedgame.tasks.base import Examples, Task
 
-BATCH = 4096
-"""Examples in one forward pass; a constant, since the last bits of a sum may depend on it."""
+BATCH = 128
+"""Examples in one forward pass: activations stay near the cache. A constant, since the last bits of
+a sum may depend on it."""
+
+LINEAR_BATCH = 4096
+"""The same for a single linear layer, which has no activations to keep."""
 
 
 def named_tensors(module: nn.Module, flat: NDArray[np.floating]) -> dict[str, torch.Tensor]:
@@ -54,7 +58,7 @@ def per_example_losses(
         parameters: Flat parameter vector.
         examples: The data.
     """
-    losses, _ = _forward(task, module, parameters, examples, BATCH)
+    losses, _ = _forward(task, module, parameters, examples, 0)
     return losses
 
 
@@ -63,7 +67,7 @@ def evaluate(
     module: nn.Module,
     parameters: NDArray[np.floating],
     examples: Examples,
-    batch: int = BATCH,
+    batch: int = 0,
 ) -> tuple[float, float | None]:
     """Return (mean loss, accuracy), averaged in float64; the accuracy of a regression is None.
 
@@ -72,7 +76,7 @@ def evaluate(
         module: The task's model; its parameters are overwritten.
         parameters: Flat parameter vector.
         examples: The data, at least one example.
-        batch: Examples in one forward pass.
+        batch: Examples in one forward pass; 0 = what suits the model.
     """
     losses, correct = _forward(task, module, parameters, examples, batch)
     return float(losses.mean()), None if correct is None else float(correct.mean())
@@ -86,6 +90,7 @@ def _forward(
     batch: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
     load_parameters(module, parameters)
+    batch = batch or (LINEAR_BATCH if isinstance(module, nn.Linear) else BATCH)
     losses = np.empty(len(examples))
     correct: NDArray[np.bool_] | None = None
     with torch.inference_mode():

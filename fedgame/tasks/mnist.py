@@ -13,8 +13,9 @@ from torch import nn
 
 from fedgame.tasks.base import COMPONENT, DataSource, Examples
 from fedgame.tasks.classification import cross_entropy, is_argmax
+from fedgame.tasks.data_files import Pixels
 from fedgame.tasks.initial import initial_parameters
-from fedgame.tasks.mnist_files import Pixels, read_mnist
+from fedgame.tasks.mnist_files import read_mnist
 from fedgame.tasks.models import multilayer_perceptron
 from fedgame.tasks.train_size import train_indices
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import hashlib
-import os
-import threading
-from collections.abc import Callable, Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +17,7 @@ from fedgame.errors import ConfigError, DataError
 from fedgame.tasks.base import DataSource
 from fedgame.tasks.mnist import Mnist
 from fedgame.tasks.mnist_files import CHECKSUMS, read_mnist
+from tests.tasks.servers import Mirror
 
 TRAIN, TEST = 30, 12
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
@@ -198,28 +195,11 @@ def test_a_processed_folder_of_old_torchvision_is_not_trusted(folder: Path) -> N
     assert len(Mnist().load(source(folder), 5, 0)[0]) == TRAIN
 
 
-class QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files without a log line a request."""
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
-def mirror(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """An empty folder, served on loopback, in place of torchvision's mirrors."""
-    served = tmp_path_factory.mktemp("mirror")
-    handler = functools.partial(QuietHandler, directory=str(served))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}/"
-        monkeypatch.setattr(torchvision.datasets.MNIST, "mirrors", [url])
-        yield served
-        server.shutdown()
-        thread.join()
+def mirror(served: Mirror, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder that is served in place of torchvision's mirrors."""
+    monkeypatch.setattr(torchvision.datasets.MNIST, "mirrors", [served.url])
+    return served.folder
 
 
 def test_missing_files_are_downloaded_and_moved_into_place(
@@ -283,11 +263,7 @@ def test_models_have_the_papers_shape() -> None:
 
 
 @pytest.mark.data
-def test_the_true_files_have_the_published_moments() -> None:
-    data_dir = Path(
-        os.environ.get("FEDGAME_DATA_DIR")
-        or Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    )
+def test_the_true_files_have_the_published_moments(data_dir: Path) -> None:
     if not (data_dir / "MNIST" / "raw").is_dir():
         pytest.skip(f"no MNIST/raw in {data_dir}: set FEDGAME_DATA_DIR")
     where = DataSource(name="mnist", data_dir=str(data_dir))
