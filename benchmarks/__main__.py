@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import local_step, messages
+from benchmarks import local_step, messages, procurement
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "local-step": local_step.main,
     "messages": messages.main,
+    "procurement": procurement.main,
 }
 
 

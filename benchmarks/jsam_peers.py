@@ -49,16 +49,16 @@ def algorithm_1(costs: FloatArray, terms: Terms, points: int = 11) -> Choice:
     return Choice(probabilities, budgets)
 
 
-def slsqp(costs: FloatArray, terms: Terms, rng: np.random.Generator, steps: int = 200) -> Choice:
+def slsqp(costs: FloatArray, terms: Terms, seed: int = 0, steps: int = 200) -> Choice:
     """Minimise over probabilities and log budgets at once, from a random start.
 
     Args:
         costs: Virtual costs, shape (clients,).
         terms: The server's terms, without a cap.
-        rng: Generator of the start.
+        seed: Seed of the start.
         steps: Most iterations.
     """
-    n = len(costs)
+    n, rng = len(costs), np.random.default_rng(seed)
 
     def value_and_slope(x: FloatArray) -> tuple[float, FloatArray]:
         p, budgets = x[:n], np.exp(x[n:])

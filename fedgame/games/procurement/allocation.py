@@ -5,14 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedgame.games.procurement.base import Allocation, Mechanism, check_costs, check_values
+from fedgame.games.procurement.base import (
+    Allocation,
+    Mechanism,
+    Terms,
+    check_costs,
+    check_values,
+)
 from fedgame.games.procurement.certificate import certify, objective
 from fedgame.games.procurement.payments import ex_post_payments
 from fedgame.games.procurement.prior import Prior
 
 
 def allocate(
-    mechanism: Mechanism, reports: ArrayLike, prior: Prior, *, payments: bool = True
+    mechanism: Mechanism,
+    reports: ArrayLike,
+    prior: Prior,
+    terms: Terms,
+    *,
+    payments: bool = True,
 ) -> Allocation:
     """Return what a mechanism does at the clients' reports.
 
@@ -20,15 +31,18 @@ def allocate(
         mechanism: The mechanism.
         reports: The reported sensitivities c_k, shape (clients,).
         prior: What is known about each c_k beforehand.
+        terms: The server's terms.
         payments: Whether to compute the ex-post payments, which takes most of the time.
 
     Raises:
-        ValueError: A report is missing, negative, not finite or outside the prior's support.
+        ValueError: A report is missing, negative, not finite or outside the prior's support, or a
+            virtual cost is 0 without a finite cap.
 
     >>> from scipy import stats
     >>> from fedgame.games.procurement.jsam import Jsam
     >>> from fedgame.games.procurement.virtual_cost import make_prior
-    >>> bought = allocate(Jsam(eta=1.0), [0.1, 0.2, 0.4, 0.6, 0.9], make_prior(stats.uniform(0, 1)))
+    >>> prior = make_prior(stats.uniform(0, 1))
+    >>> bought = allocate(Jsam(), [0.1, 0.2, 0.4, 0.6, 0.9], prior, Terms(eta=1.0))
     >>> bought.budgets.round(3).tolist()
     [0.887, 0.444, 0.352, 0.308, 0.0]
     >>> bought.payments.round(3).tolist()
@@ -37,16 +51,15 @@ def allocate(
     virtual_costs = prior.virtual_cost(reports)
     if mechanism.complete_information:
         virtual_costs = check_values(reports, "report")
-    terms = mechanism.terms
     costs = check_costs(virtual_costs, terms)
-    choice = mechanism.choose(costs)
+    choice = mechanism.choose(costs, terms)
     p, budgets = choice.probabilities, choice.budgets
     return Allocation(
         mechanism=mechanism.name,
         virtual_costs=virtual_costs,
         probabilities=p,
         budgets=budgets,
-        payments=ex_post_payments(mechanism, reports, prior) if payments else None,
+        payments=ex_post_payments(mechanism, reports, prior, terms) if payments else None,
         expected_cost=float((costs * budgets).sum()),
         objective=float(objective(choice, costs, terms)),
         threshold=int(np.count_nonzero(p)),

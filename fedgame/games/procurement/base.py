@@ -75,7 +75,7 @@ class Choice:
 
 
 class Mechanism(Protocol):
-    """A rule from virtual costs to a choice; a frozen dataclass built from its section.
+    """A rule from virtual costs and the server's terms to a choice; built from its section.
 
     Attributes:
         name: Its name in the configuration.
@@ -88,17 +88,15 @@ class Mechanism(Protocol):
     complete_information: ClassVar[bool]
     optimises_selection: ClassVar[bool]
 
-    @property
-    def terms(self) -> Terms:
-        """The server's terms."""
-
     def eligible(self, num_clients: int) -> BoolArray:
         """Mark the clients that can be selected at all, which are treated alike."""
 
-    def choose(self, costs: FloatArray) -> Choice:
-        """Return the choice at virtual costs of shape (clients,)."""
+    def choose(self, costs: FloatArray, terms: Terms) -> Choice:
+        """Return the choice at virtual costs of shape (clients,) on the server's terms."""
 
-    def curve(self, costs: FloatArray, client: int, low: float, high: float) -> BudgetCurve:
+    def curve(
+        self, costs: FloatArray, client: int, low: float, high: float, terms: Terms
+    ) -> BudgetCurve:
         """Return one client's budget as a function of its own virtual cost.
 
         Args:
@@ -106,6 +104,7 @@ class Mechanism(Protocol):
             client: Its index.
             low: Smallest virtual cost that will be asked for.
             high: Largest one.
+            terms: The server's terms.
         """
 
 

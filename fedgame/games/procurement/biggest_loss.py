@@ -19,20 +19,14 @@ class Bbm:
     """The M clients of largest initial local loss are selected with probability 1/M each.
 
     Who they are depends on the clients' data: a release that no mechanism accounts for. It does not
-    depend on the reports.
+    depend on the reports. `at_losses` makes the mechanism.
 
     Attributes:
-        eta: Weight of the bound on the training loss against money, > 0.
-        q: Q, how much the noise of a small budget matters in that bound, > 0.
-        epsilon_max: Public cap on every client's budget, > 0.
         clients: M, from 1 to the number of clients.
     """
 
     name: ClassVar[str] = "bbm"
 
-    eta: float = Field(default=1.0, gt=0)
-    q: float = Field(default=1.0, gt=0)
-    epsilon_max: float = Field(default=10.0, gt=0)
     clients: int = Field(default=50, ge=1)
 
     def at_losses(self, losses: ArrayLike) -> BbmAtLosses:
@@ -49,8 +43,7 @@ class Bbm:
             raise ValueError(f"losses = {checked.tolist()}: one a client is needed, none NaN")
         require_subset_size("clients", self.clients, len(checked))
         order = np.argsort(-checked, kind="stable")
-        members = tuple(sorted(order[: self.clients].tolist()))
-        return BbmAtLosses(self.eta, self.q, self.epsilon_max, members)
+        return BbmAtLosses(tuple(sorted(order[: self.clients].tolist())))
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -58,9 +51,6 @@ class BbmAtLosses:
     """BBM once it is known who has the largest losses.
 
     Attributes:
-        eta: As for `Bbm`.
-        q: As for `Bbm`.
-        epsilon_max: As for `Bbm`.
         members: The clients that are selected, by index.
     """
 
@@ -68,24 +58,23 @@ class BbmAtLosses:
     complete_information: ClassVar[bool] = False
     optimises_selection: ClassVar[bool] = False
 
-    eta: float
-    q: float
-    epsilon_max: float
     members: tuple[int, ...]
-
-    @property
-    def terms(self) -> Terms:
-        """The server's terms."""
-        return Terms(self.eta, self.q, self.epsilon_max)
 
     def eligible(self, num_clients: int) -> BoolArray:
         """Mark the clients that can be selected at all: the members."""
         return np.isin(np.arange(num_clients), self.members)
 
-    def choose(self, costs: FloatArray) -> Choice:
+    def choose(self, costs: FloatArray, terms: Terms) -> Choice:
         """Return the choice at virtual costs of shape (clients,)."""
-        return choose_uniformly(costs, self.eligible(len(costs)), self.terms)
+        return choose_uniformly(costs, self.eligible(len(costs)), terms)
 
-    def curve(self, costs: FloatArray, client: int, low: float, high: float) -> BudgetCurve:  # noqa: ARG002
+    def curve(
+        self,
+        costs: FloatArray,
+        client: int,
+        low: float,  # noqa: ARG002
+        high: float,  # noqa: ARG002
+        terms: Terms,
+    ) -> BudgetCurve:
         """Return a member's budget as a function of its own virtual cost."""
-        return UniformCurve(costs, client, self.eligible(len(costs)), self.terms, leaves=False)
+        return UniformCurve(costs, client, self.eligible(len(costs)), terms, leaves=False)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from fedgame.games.procurement.base import Mechanism, require_positive
+from fedgame.games.procurement.base import Mechanism, Terms, require_positive
 from fedgame.games.procurement.prior import Prior
 
 STEP = math.log(8.0)
 LARGEST_LOG_ETA = 35.0
+"""With an eta as large as e^35 every budget is at the cap."""
+
 TOLERANCE = 1e-9
 
 
@@ -42,6 +43,7 @@ def calibrate_eta(
     budget: float,
     prior: Prior,
     num_clients: int,
+    terms: Terms,
     rng: np.random.Generator,
     draws: int = 200,
 ) -> Calibration:
@@ -52,41 +54,45 @@ def calibrate_eta(
     jumps over the budget, eta is that of the jump.
 
     Args:
-        mechanism: The mechanism, whose own eta is where the search starts.
+        mechanism: The mechanism.
         budget: Expected sum of the payments, > 0.
         prior: What is known about each client's sensitivity.
         num_clients: N.
+        terms: The server's terms; their eta is where the search starts.
         rng: Generator of the draws of N sensitivities.
         draws: Number of draws, at least 2.
 
     Raises:
-        ValueError: The budget is not positive, there are fewer than 2 draws, or the budget is more
-            than the clients cost with all budgets at the cap.
+        ValueError: The budget is not positive, there is no client or fewer than 2 draws, or the
+            budget is more than the clients cost with all privacy budgets at the cap.
     """
     require_positive("budget", budget)
     if draws < 2:
         raise ValueError(f"draws = {draws}: must be at least 2")
+    if num_clients < 1:
+        raise ValueError(f"num_clients = {num_clients}: must be at least 1")
     samples = [prior.draw(rng, (num_clients,)) for _ in range(draws)]
     if not mechanism.complete_information:
         samples = [prior.virtual_cost(sample) for sample in samples]
 
     def costs(log_eta: float) -> list[float]:
-        changed: Any = replace(mechanism, eta=math.exp(log_eta))  # type: ignore[type-var]
-        return [float((sample * changed.choose(sample).budgets).sum()) for sample in samples]
+        changed = replace(terms, eta=math.exp(log_eta))
+        return [float(sample @ mechanism.choose(sample, changed).budgets) for sample in samples]
 
     def excess(log_eta: float) -> float:
         return math.log(float(np.mean(costs(log_eta))) / budget)
 
-    low = high = math.log(mechanism.terms.eta)
+    if math.isfinite(terms.epsilon_max):
+        most = float(np.mean(costs(LARGEST_LOG_ETA)))
+        if budget > most:
+            raise ValueError(
+                f"budget = {budget}: must be at most {most:.6g}, what the clients are expected to "
+                f"cost with every privacy budget at epsilon_max = {terms.epsilon_max}"
+            )
+    low = high = math.log(terms.eta)
     while excess(low) > 0:
         low -= STEP
     while excess(high) < 0:
-        if high > LARGEST_LOG_ETA:
-            most = float(np.mean(costs(high)))
-            raise ValueError(
-                f"budget = {budget}: must be below {most:.6g}, what the clients are expected to "
-                f"cost at epsilon_max = {mechanism.terms.epsilon_max}"
-            )
         high += STEP
     log_eta = brentq(excess, low, high, xtol=TOLERANCE) if low < high else low
     found = costs(log_eta)

@@ -40,16 +40,23 @@ class Bounds:
         most: Upper bound.
     """
 
-    def __init__(self, costs: OrderedCosts, objective: float, terms: Terms) -> None:
+    def __init__(
+        self, costs: OrderedCosts, objective: float, thresholds: IntArray, terms: Terms
+    ) -> None:
         """Bound everything for the one row of `costs`.
 
         With s = 1/(2 lambda) the objective is eta (l + s) and what is spent. All m clients have at
         least the probability 1/N, so that at any lambda each buys at least what it would at 1/N,
         and adds at least as much to s^2 - l^2; a bound on lambda bounds both.
+
+        Args:
+            costs: The virtual costs.
+            objective: What can be had.
+            thresholds: The thresholds to start from.
+            terms: The server's terms.
         """
         n = costs.num_clients
         limit = objective * (1 + ROUNDING)
-        thresholds = np.arange(1, n + 1)
         relaxed = threshold_scores(costs, thresholds, terms)[0][0]
         selected = thresholds[relaxed <= limit]
         distance = threshold_distance(selected, n)

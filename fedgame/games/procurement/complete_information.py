@@ -6,19 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from fedgame.games.best_response import BoolArray, FloatArray, IntArray
-from fedgame.games.procurement.base import (
-    BudgetCurve,
-    Choice,
-    Terms,
-    check_costs,
-    require_positive,
-)
-from fedgame.games.procurement.jsam import solve_jsam
-from fedgame.games.procurement.jsam_curve import JsamCurve
+from fedgame.games.best_response import FloatArray, IntArray
+from fedgame.games.procurement.base import Choice, Terms, check_costs, require_positive
+from fedgame.games.procurement.jsam import JointSelection
 from fedgame.games.procurement.ordered import OrderedCosts, cheapest_first
 
 GRID = 65
@@ -29,41 +22,14 @@ REFINEMENTS = 6
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
-class JsamCi:
+class JsamCi(JointSelection):
     """JSAM with the costs in place of the virtual costs; a client is paid its cost c_k epsilon_k.
 
     It is what a server could do that knew the costs. Clients would gain by misreporting theirs.
-
-    Attributes:
-        eta: Weight of the bound on the training loss against money, > 0.
-        q: Q, how much the noise of a small budget matters in that bound, > 0.
-        epsilon_max: Public cap on every client's budget, > 0.
     """
 
     name: ClassVar[str] = "jsam-ci"
     complete_information: ClassVar[bool] = True
-    optimises_selection: ClassVar[bool] = True
-
-    eta: float = Field(default=1.0, gt=0)
-    q: float = Field(default=1.0, gt=0)
-    epsilon_max: float = Field(default=10.0, gt=0)
-
-    @property
-    def terms(self) -> Terms:
-        """The server's terms."""
-        return Terms(self.eta, self.q, self.epsilon_max)
-
-    def eligible(self, num_clients: int) -> BoolArray:
-        """Mark the clients that can be selected at all: everybody, at some cost."""
-        return np.ones(num_clients, dtype=np.bool_)
-
-    def choose(self, costs: FloatArray) -> Choice:
-        """Return the choice at costs of shape (clients,)."""
-        return solve_jsam(costs, self.terms)
-
-    def curve(self, costs: FloatArray, client: int, low: float, high: float) -> BudgetCurve:
-        """Return one client's budget as a function of the cost that it claims."""
-        return JsamCurve.of(costs, client, low, high, self.terms)
 
 
 def solve_fixed_cost(costs: ArrayLike, total_cost: float, q: float = 1.0) -> Choice:

@@ -103,7 +103,7 @@ def find_multiplier(start: FloatArray, distance: FloatArray, noise_at: NoiseAt) 
         total = distance**2 + noise
         step = np.log(2 * multiplier * np.sqrt(total)) / (1 - free / (3 * total))
         multiplier = multiplier * np.exp(-step)
-        if np.max(np.abs(step)) <= MULTIPLIER_TOLERANCE:
+        if np.max(np.abs(step), initial=0.0) <= MULTIPLIER_TOLERANCE:
             break
     return multiplier
 

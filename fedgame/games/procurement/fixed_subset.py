@@ -18,9 +18,6 @@ class Fsbm:
     """The M clients of lowest virtual cost are selected with probability 1/M each.
 
     Attributes:
-        eta: Weight of the bound on the training loss against money, > 0.
-        q: Q, how much the noise of a small budget matters in that bound, > 0.
-        epsilon_max: Public cap on every client's budget, > 0.
         clients: M, from 1 to the number of clients; 50 and 75 of 100 in the paper.
     """
 
@@ -28,30 +25,29 @@ class Fsbm:
     complete_information: ClassVar[bool] = False
     optimises_selection: ClassVar[bool] = False
 
-    eta: float = Field(default=1.0, gt=0)
-    q: float = Field(default=1.0, gt=0)
-    epsilon_max: float = Field(default=10.0, gt=0)
     clients: int = Field(default=50, ge=1)
-
-    @property
-    def terms(self) -> Terms:
-        """The server's terms."""
-        return Terms(self.eta, self.q, self.epsilon_max)
 
     def eligible(self, num_clients: int) -> BoolArray:
         """Mark the clients that can be selected at all: everybody, at some cost."""
         return np.ones(num_clients, dtype=np.bool_)
 
-    def choose(self, costs: FloatArray) -> Choice:
+    def choose(self, costs: FloatArray, terms: Terms) -> Choice:
         """Return the choice at virtual costs of shape (clients,).
 
         Raises:
             ValueError: There are fewer than M clients.
         """
         require_subset_size("clients", self.clients, len(costs))
-        return choose_uniformly(costs, cheapest_members(costs, self.clients), self.terms)
+        return choose_uniformly(costs, cheapest_members(costs, self.clients), terms)
 
-    def curve(self, costs: FloatArray, client: int, low: float, high: float) -> BudgetCurve:  # noqa: ARG002
+    def curve(
+        self,
+        costs: FloatArray,
+        client: int,
+        low: float,  # noqa: ARG002
+        high: float,  # noqa: ARG002
+        terms: Terms,
+    ) -> BudgetCurve:
         """Return one client's budget as a function of its own virtual cost.
 
         Raises:
@@ -61,4 +57,4 @@ class Fsbm:
         as_cheapest = costs.copy()
         as_cheapest[client] = -1.0
         members = cheapest_members(as_cheapest, self.clients)
-        return UniformCurve(costs, client, members, self.terms, leaves=True)
+        return UniformCurve(costs, client, members, terms, leaves=True)

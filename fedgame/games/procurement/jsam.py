@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from fedgame.games.best_response import BoolArray, FloatArray
@@ -44,37 +44,29 @@ def solve_jsam(costs: ArrayLike, terms: Terms) -> Choice:
     return Choice(probabilities, best_budgets(probabilities, checked, terms))
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
-class Jsam:
-    """JSAM, the joint client selection and privacy compensation mechanism.
+class JointSelection:
+    """What JSAM does, whatever the costs are that it is given."""
 
-    Attributes:
-        eta: Weight of the bound on the training loss against money, > 0.
-        q: Q, how much the noise of a small budget matters in that bound, > 0.
-        epsilon_max: Public cap on every client's budget, > 0.
-    """
-
-    name: ClassVar[str] = "jsam"
-    complete_information: ClassVar[bool] = False
     optimises_selection: ClassVar[bool] = True
-
-    eta: float = Field(default=1.0, gt=0)
-    q: float = Field(default=1.0, gt=0)
-    epsilon_max: float = Field(default=10.0, gt=0)
-
-    @property
-    def terms(self) -> Terms:
-        """The server's terms."""
-        return Terms(self.eta, self.q, self.epsilon_max)
 
     def eligible(self, num_clients: int) -> BoolArray:
         """Mark the clients that can be selected at all: everybody, at some cost."""
         return np.ones(num_clients, dtype=np.bool_)
 
-    def choose(self, costs: FloatArray) -> Choice:
+    def choose(self, costs: FloatArray, terms: Terms) -> Choice:
         """Return the choice at virtual costs of shape (clients,)."""
-        return solve_jsam(costs, self.terms)
+        return solve_jsam(costs, terms)
 
-    def curve(self, costs: FloatArray, client: int, low: float, high: float) -> BudgetCurve:
+    def curve(
+        self, costs: FloatArray, client: int, low: float, high: float, terms: Terms
+    ) -> BudgetCurve:
         """Return one client's budget as a function of its own virtual cost in [low, high]."""
-        return JsamCurve.of(costs, client, low, high, self.terms)
+        return JsamCurve.of(costs, client, low, high, terms)
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+class Jsam(JointSelection):
+    """JSAM, the joint client selection and privacy compensation mechanism."""
+
+    name: ClassVar[str] = "jsam"
+    complete_information: ClassVar[bool] = False

@@ -21,6 +21,7 @@ from fedgame.games.procurement.optimum import CappedSearch, likely_optimum
 from fedgame.games.procurement.ordered import Others
 from fedgame.games.procurement.profiles import Profiles, score
 from fedgame.games.procurement.thresholds import (
+    all_thresholds,
     largest_probability,
     threshold_budget,
     threshold_scores,
@@ -50,20 +51,23 @@ class JsamCurve:
         terms: Terms,
         wider: CappedSearch | None = None,
     ) -> None:
-        """Keep the thresholds that can be optimal in the range; `of` knows what to start from.
+        """Keep the thresholds that can be best in the range; `of` knows what to start from.
 
         Args:
             others: All clients but the one whose virtual cost varies.
             ends: The smallest and the largest virtual cost.
             objective: An upper bound on the least objective in the range.
-            thresholds: The thresholds m that can be optimal in a wider range.
+            thresholds: The thresholds m that can be best without a cap in a wider range.
             terms: The server's terms.
             wider: The search of a wider range where the cap binds, if there is one.
         """
         self._others, self._terms, self._objective = others, terms, objective
         self._lowest, self._highest = (others.joined_by(np.array([end])) for end in ends)
-        relaxed = threshold_scores(self._lowest, thresholds, terms)[0][0]
-        self._thresholds = thresholds[relaxed <= objective * (1 + ROUNDING)]
+        at_low, at_high = (
+            threshold_scores(costs, thresholds, terms)[0][0]
+            for costs in (self._lowest, self._highest)
+        )
+        self._thresholds = thresholds[at_low <= at_high.min() * (1 + ROUNDING)]
         self._wider_search = wider
 
     @classmethod
@@ -78,22 +82,24 @@ class JsamCurve:
             terms: The server's terms.
         """
         others = Others(costs, client)
-        objective = likely_optimum(others.joined_by(np.array([high])), terms)[1]
-        return cls(others, (low, high), objective, np.arange(1, len(costs) + 1), terms)
+        highest = others.joined_by(np.array([high]))
+        objective = likely_optimum(highest, terms)[1]
+        return cls(others, (low, high), objective, all_thresholds(highest), terms)
 
     @cached_property
     def _search(self) -> CappedSearch:
         """What to look at where the cap binds; few curves need it."""
         if self._wider_search is not None:
             return self._wider_search.narrowed(self._lowest, self._objective)
-        bounds = Bounds(self._lowest, self._objective, self._terms)
+        every = all_thresholds(self._lowest)
+        bounds = Bounds(self._lowest, self._objective, every, self._terms)
         search = CappedSearch.at(self._lowest, self._highest, bounds, self._terms)
         return search.narrowed(self._lowest, self._objective)
 
     def narrowed(self, low: float, high: float) -> JsamCurve:
         """Return the same curve for virtual costs from `low` to `high` only."""
         search = self.__dict__.get("_search")
-        if search.is_decided() if search else len(self._thresholds) <= 2:
+        if len(self._thresholds) <= 2 and (search is None or search.is_decided()):
             return self
         objective = float(self._at(np.array([high])).objectives[0])
         search = self.__dict__.get("_search")
@@ -140,15 +146,11 @@ class JsamCurve:
             np.take_along_axis(found.level, best, axis=1),
         )
         multiplier = score(costs, profile, self._terms).multiplier
-        ends = np.hstack([end for _, end, _ in profile.blocks()])
-        levels = np.hstack([level for _, _, level in profile.blocks()])
-        block = (costs.rank >= ends).sum(axis=1, keepdims=True)
-        padded = np.hstack([levels, np.zeros_like(levels[:, :1])])
-        probability = np.take_along_axis(padded, block, axis=1)
+        role, probability = profile.of_client(costs.rank)
         budgets = budgets_at(multiplier, probability, own[capped, None], self._terms)
-        labels = np.hstack([profile.selected, 3 + block, profile.group,
+        labels = np.hstack([profile.selected, 1 + role, profile.group,
                             budgets >= self._terms.epsilon_max,
                             profile.level > 1 / profile.num_clients])  # fmt: skip
         points.budgets[capped] = budgets[:, 0]
-        points.labels[capped] = np.where(block < levels.shape[1], labels, 0)
+        points.labels[capped] = np.where(role > 0, labels, 0)
         points.objectives[capped] = np.take_along_axis(objectives, best, axis=1)[:, 0]

@@ -20,6 +20,9 @@ LEVEL_GRID = 9
 LEVEL_STEPS = 12
 """Steps of the search for it; about 10 reach rounding."""
 
+SAME = 1e-9
+"""A level that close, relatively, to the group's probability is that of one more in the group."""
+
 
 def level_range(selected: IntArray, group: IntArray, num_clients: int) -> tuple[FloatArray, ...]:
     """Return the least and the largest probability t that client j + 1 can have of its own.
@@ -96,7 +99,8 @@ def settle_levels(
 
     Returns:
         The profiles, t of shape (rows, profiles), and their objectives; infinite where the
-        objective has no minimum inside the range, or one above the limit.
+        objective has no minimum inside the range, or one above the limit. At the end where t
+        meets the group's probability it is another profile, one of a larger group.
     """
     grid = LevelGrid(costs, profiles, terms)
     good = grid.turns & (grid.bounds <= limit[..., None])
@@ -122,6 +126,8 @@ def settle_levels(
         )
         left, right = np.where(falls, level, left), np.where(falls, right, level)
         fell = falls
+    largest = level_range(profiles.selected, profiles.group, profiles.num_clients)[1]
+    exists &= level < largest * (1 - SAME)
     settled = Profiles(profiles.num_clients, profiles.selected, group, level)
     if not exists.any():
         return settled, np.full(exists.shape, np.inf)

@@ -22,6 +22,7 @@ from fedgame.games.procurement.levels import LevelGrid, levels, settle_levels
 from fedgame.games.procurement.ordered import OrderedCosts
 from fedgame.games.procurement.profiles import Profiles, join
 from fedgame.games.procurement.thresholds import (
+    all_thresholds,
     largest_probability,
     threshold_budget,
     threshold_scores,
@@ -43,11 +44,11 @@ def best_profile(costs: OrderedCosts, terms: Terms) -> Profiles:
     best, objective, capped = likely_optimum(costs, terms)
     if not capped:
         return best
-    left = Bounds(costs, objective, terms).selected
+    left = Bounds(costs, objective, all_thresholds(costs), terms).selected
     if len(left) > SAMPLE:
         sample = left[np.linspace(0, len(left) - 1, SAMPLE).astype(np.int64)]
         objective = min(objective, float(best_groups(costs, sample, terms)[1].min()))
-    search = CappedSearch.at(costs, costs, Bounds(costs, objective, terms), terms)
+    search = CappedSearch.at(costs, costs, Bounds(costs, objective, left, terms), terms)
     found, objectives = search.profiles(costs)
     return found.take(np.array([np.argmin(objectives[0])]))
 
@@ -64,7 +65,7 @@ def likely_optimum(costs: OrderedCosts, terms: Terms) -> tuple[Profiles, float, 
         optimal.
     """
     n = costs.num_clients
-    thresholds = np.arange(1, n + 1)
+    thresholds = all_thresholds(costs)
     relaxed, unit = threshold_scores(costs, thresholds, terms)
     best = [int(np.argmin(relaxed[0]))]
     top = largest_probability(thresholds[best], n)
@@ -141,7 +142,6 @@ class CappedSearch:
         found, objectives = best_groups(costs, self.selected, self.terms, self.sizes)
         if len(self.undecided.selected) == 0:
             return found, objectives
-        settled, values = settle_levels(
-            costs, self.undecided, self.terms, objectives.min(axis=1, keepdims=True)
-        )
+        least = objectives.min(axis=1, keepdims=True, initial=np.inf)
+        settled, values = settle_levels(costs, self.undecided, self.terms, least)
         return join([found, settled]), np.concatenate([objectives, values], axis=-1)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedgame.games.best_response import FloatArray, IntArray
-from fedgame.games.procurement.base import BudgetCurve, Mechanism
+from fedgame.games.procurement.base import BudgetCurve, Mechanism, Terms
 from fedgame.games.procurement.prior import Prior
 from fedgame.games.procurement.quadrature import integrals
 
@@ -32,7 +32,9 @@ class InterimPayments:
     standard_errors: FloatArray
 
 
-def ex_post_payments(mechanism: Mechanism, reports: ArrayLike, prior: Prior) -> FloatArray:
+def ex_post_payments(
+    mechanism: Mechanism, reports: ArrayLike, prior: Prior, terms: Terms
+) -> FloatArray:
     """Return payments at the others' reports, shape (clients,).
 
     Truth-telling is a dominant strategy and no client loses, whatever the reports. Under complete
@@ -42,6 +44,7 @@ def ex_post_payments(mechanism: Mechanism, reports: ArrayLike, prior: Prior) -> 
         mechanism: The mechanism.
         reports: c_k, shape (clients,).
         prior: What is known about each c_k.
+        terms: The server's terms.
 
     Raises:
         ValueError: A report is outside the prior's support, or 0 without a finite cap.
@@ -49,13 +52,14 @@ def ex_post_payments(mechanism: Mechanism, reports: ArrayLike, prior: Prior) -> 
     virtual_costs = prior.virtual_cost(reports)
     sensitivities = np.asarray(reports, dtype=np.float64)
     if mechanism.complete_information:
-        return np.asarray(sensitivities * mechanism.choose(sensitivities).budgets)
-    budgets = mechanism.choose(virtual_costs).budgets
+        return np.asarray(sensitivities * mechanism.choose(sensitivities, terms).budgets)
+    budgets = mechanism.choose(virtual_costs, terms).budgets
     payments = sensitivities * budgets
     highest = prior.virtual_cost([prior.c_max])[0]
     # budgets do not rise in a client's own report: one that sells nothing would sell nothing above
     for client in np.flatnonzero(budgets > 0):
-        curve = mechanism.curve(virtual_costs, int(client), virtual_costs[client], highest)
+        lowest = virtual_costs[client]
+        curve = mechanism.curve(virtual_costs, int(client), lowest, highest, terms)
         payments[client] += rents(curve, prior, sensitivities[[client]])[0]
     return np.asarray(payments)
 
@@ -64,6 +68,7 @@ def interim_payments(
     mechanism: Mechanism,
     reports: ArrayLike,
     prior: Prior,
+    terms: Terms,
     rng: np.random.Generator,
     draws: int = 200,
 ) -> InterimPayments:
@@ -78,6 +83,7 @@ def interim_payments(
         mechanism: The mechanism, not with complete information.
         reports: c_k, shape (clients,).
         prior: What is known about each c_k.
+        terms: The server's terms.
         rng: Generator of the draws.
         draws: Number of draws, at least 2.
 
@@ -88,7 +94,7 @@ def interim_payments(
         raise ValueError(f"draws = {draws}: must be at least 2")
     virtual_costs = prior.virtual_cost(reports)
     sensitivities = np.asarray(reports, dtype=np.float64)
-    budgets = mechanism.choose(virtual_costs).budgets
+    budgets = mechanism.choose(virtual_costs, terms).budgets
     eligible = mechanism.eligible(len(sensitivities))
     client = int(np.argmax(eligible))
     highest = prior.virtual_cost([prior.c_max])[0]
@@ -96,7 +102,7 @@ def interim_payments(
     samples = np.zeros((draws, len(sensitivities)))
     for sample in samples:
         others = prior.virtual_cost(prior.draw(rng, (len(sensitivities),)))
-        curve = mechanism.curve(others, client, lowest, highest)
+        curve = mechanism.curve(others, client, lowest, highest, terms)
         sample[eligible] = rents(curve, prior, sensitivities[eligible])
     return InterimPayments(
         sensitivities * budgets + samples.mean(axis=0),

@@ -74,6 +74,21 @@ class Profiles:
             (after, self.selected, others),
         ]
 
+    def of_client(self, rank: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return the role of the client at a position in each profile, and its probability.
+
+        Args:
+            rank: Number of clients before it, shape (rows, 1).
+
+        Returns:
+            1 in the group, 2 at a level of its own, 3 with the others, 0 if it is not selected.
+        """
+        base = 1 / self.num_clients
+        apart = (rank == self.group) & (self.level > base)
+        role = np.where(apart, 2, np.where(rank < self.selected, 3, 0))
+        role = np.where(rank < self.group, 1, role)
+        return role, np.choose(role, [0.0, self.blocks()[0][2], self.level, base])
+
     def probabilities(self) -> FloatArray:
         """Return p of the only profile, clients in ascending order of cost, shape (clients,)."""
         p = np.zeros(self.num_clients)

@@ -18,6 +18,11 @@ from fedgame.games.procurement.fixed_probabilities import uncapped_cost
 from fedgame.games.procurement.ordered import OrderedCosts
 
 
+def all_thresholds(costs: OrderedCosts) -> IntArray:
+    """Return the thresholds m = 1, ..., N."""
+    return np.arange(1, costs.num_clients + 1)
+
+
 def threshold_distance(thresholds: IntArray, num_clients: int) -> FloatArray:
     """Return |p - u|_1 = 2 (N - m)/N of each threshold m."""
     return 2.0 * (num_clients - thresholds) / num_clients

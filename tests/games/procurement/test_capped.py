@@ -36,10 +36,9 @@ def random_instance(rng: np.random.Generator, n: int) -> tuple[FloatArray, Terms
     return costs, Terms(eta, q, cap)
 
 
-@pytest.mark.slow
 def test_200_random_instances_are_never_above_the_best_of_a_global_search() -> None:
     rng = np.random.default_rng(0)
-    binding = 0
+    binding, gaps = 0, []
     while binding < 200:
         costs, terms = random_instance(rng, int(rng.integers(1, 7)))
         choice = solve_jsam(costs, terms)
@@ -48,7 +47,10 @@ def test_200_random_instances_are_never_above_the_best_of_a_global_search() -> N
         binds = bool((choice.budgets >= terms.epsilon_max).any())
         binding += binds
         if binds:
-            assert found <= best_of_global_search(costs, terms, rng) * (1 + 1e-9)
+            best = best_of_global_search(costs, terms, rng)
+            assert found <= best * (1 + 1e-9)
+            gaps.append(best / found - 1)
+    assert np.mean(np.array(gaps) < 1e-6) > 0.8  # the search does come close
 
 
 def test_grids_of_probabilities_hold_nothing_better() -> None:
@@ -79,7 +81,7 @@ def test_where_the_cap_binds_theorem_3_gives_way() -> None:
 def test_one_client_may_have_a_probability_of_its_own() -> None:
     costs, terms = np.array([1.116, 1.472, 1.844]), Terms(eta=0.19, q=0.57, epsilon_max=0.185)
     choice = solve_jsam(costs, terms)
-    first, second, third = choice.probabilities
+    first, _, third = choice.probabilities
     assert third == 0
     assert 0.5 < first < 0.58
     assert choice.budgets[0] == terms.epsilon_max > choice.budgets[1] > 0
@@ -187,7 +189,7 @@ def test_bounds_keep_the_optimum_and_drop_the_rest() -> None:
         costs, terms = random_instance(rng, 60)
         choice = solve_jsam(costs, terms)
         value = objective(choice, costs, terms)
-        bounds = Bounds(OrderedCosts.of(costs), value, terms)
+        bounds = Bounds(OrderedCosts.of(costs), value, np.arange(1, 61), terms)
         assert np.count_nonzero(choice.probabilities) in bounds.selected
         left.append(len(bounds.selected))
     assert np.median(left) < 20

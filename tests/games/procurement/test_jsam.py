@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 
 from benchmarks.jsam_peers import algorithm_1, slsqp
 from fedgame.games.best_response import FloatArray
 from fedgame.games.procurement.base import Choice, Terms
 from fedgame.games.procurement.certificate import certify
-from fedgame.games.procurement.jsam import Jsam, solve_jsam
+from fedgame.games.procurement.jsam import solve_jsam
 from tests.games.procurement.judge import best_of_global_search, judged, objective
 
 costs_of_some = st.lists(st.floats(1e-4, 10), min_size=1, max_size=12).map(np.array)
@@ -70,18 +71,20 @@ def random_instance(rng: np.random.Generator) -> tuple[FloatArray, Terms]:
     return costs, Terms(10 ** rng.uniform(-1.5, 1.5), 10 ** rng.uniform(-1, 1))
 
 
-@pytest.mark.slow
 def test_200_random_instances_are_never_above_the_best_of_a_global_search() -> None:
     rng = np.random.default_rng(0)
-    sizes = set()
+    sizes, gaps = set(), []
     for _ in range(200):
         costs, terms = random_instance(rng)
         choice = solve_jsam(costs, terms)
         found = objective(choice, costs, terms)
         assert found == pytest.approx(judged(choice.probabilities, costs, terms)[0], rel=1e-12)
-        assert found <= best_of_global_search(costs, terms, rng) * (1 + 1e-9)
+        best = best_of_global_search(costs, terms, rng)
+        assert found <= best * (1 + 1e-9)
+        gaps.append(best / found - 1)
         sizes.add(np.count_nonzero(choice.probabilities) / len(costs))
     assert len(sizes) > 8  # instances are not all at one extreme
+    assert np.mean(np.array(gaps) < 1e-6) > 0.8  # the search does come close
 
 
 def test_the_paper_searches_for_longer_and_finds_nothing_better() -> None:
@@ -100,7 +103,7 @@ def test_a_solver_in_2n_dimensions_finds_nothing_better() -> None:
     for _ in range(12):
         costs, terms = random_instance(rng)
         ours = objective(solve_jsam(costs, terms), costs, terms)
-        found = [objective(slsqp(costs, terms, rng), costs, terms) for _ in range(5)]
+        found = [objective(slsqp(costs, terms, seed), costs, terms) for seed in range(5)]
         gaps.append(min(found) / ours - 1)
     assert min(gaps) >= -1e-9
     assert np.median(gaps) < 1e-3  # the judge does find the optimum more often than not
@@ -188,20 +191,33 @@ def test_more_money_selects_more_clients() -> None:
 
 
 def test_a_million_clients() -> None:
-    costs = 2 * np.random.default_rng(3).random(10**6)
+    n, terms = 10**6, Terms(100.0)
+    costs = 2 * np.random.default_rng(3).random(n)
     start = time.thread_time()
-    choice = solve_jsam(costs, Terms(100.0))
+    choice = solve_jsam(costs, terms)
     assert time.thread_time() - start < 4
-    m = np.count_nonzero(choice.probabilities)
+    found = objective(choice, costs, terms)
+    m = int(np.count_nonzero(choice.probabilities))
     assert 100_000 < m < 900_000
-    order = np.argsort(costs)
-    values = []
-    for near in (m - 1, m, m + 1):
-        p = np.zeros(10**6)
-        p[order[:near]] = 1e-6
-        p[order[0]] += 1 - p.sum()
-        values.append(judged(p, costs, Terms(100.0))[0])
-    assert np.argmin(values) == 1
+    assert certify(choice, costs, terms, optimises_selection=True).kkt_residual < 1e-9
+
+    powers = np.cumsum(np.sort(costs) ** (2 / 3))
+
+    def least(threshold: int) -> float:
+        """Return the objective at the best total cost, found without the cubic."""
+        distance = 2 * (n - threshold) / n
+        first = powers[0] * ((n - threshold + 1) ** (2 / 3) - 1)
+        cubed = terms.q * ((first + powers[threshold - 1]) / n ** (2 / 3)) ** 3
+
+        def value(log_cost: float) -> float:
+            root = np.sqrt(distance**2 + cubed / np.exp(2 * log_cost))
+            return float(terms.eta * (distance + root) + np.exp(log_cost))
+
+        return float(minimize_scalar(value, bounds=(-10, 10), method="bounded").fun)
+
+    others = [least(threshold) for threshold in (*range(1, n, 2000), m - 1, m + 1, n)]
+    assert found == pytest.approx(least(m), rel=1e-9)
+    assert found <= min(others) * (1 + 1e-14)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +250,3 @@ def test_bad_costs_are_refused(costs: list[Any], said: str) -> None:
 def test_bad_terms_are_refused(values: dict[str, float], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Terms(**values)
-
-
-def test_the_component_is_the_function() -> None:
-    costs = np.array([0.3, 0.7, 0.2])
-    ours = Jsam(eta=2.0, q=3.0, epsilon_max=50.0).choose(costs)
-    assert np.array_equal(ours.budgets, solve_jsam(costs, Terms(2.0, 3.0, 50.0)).budgets)

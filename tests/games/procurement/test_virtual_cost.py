@@ -196,5 +196,5 @@ def test_bad_priors_are_refused(source: Any, said: str) -> None:
 
 @pytest.mark.parametrize("c_max", [0.0, -1.0, np.inf, np.nan])
 def test_a_bad_end_is_refused(c_max: float) -> None:
-    with pytest.raises(ValueError, match="c_max = .*: must be a finite number above 0.0"):
+    with pytest.raises(ValueError, match=r"c_max = .*: must be a finite number above 0.0"):
         make_prior(stats.expon(), c_max=c_max)

@@ -1,0 +1,125 @@
+"""JSAM's solver beside the paper's Algorithm 1 and a general one, and what its own limits cost.
+
+All solve for the same virtual costs, on one thread; times are the thread's CPU time.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any, TypeVar
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+
+from benchmarks.jsam_peers import algorithm_1, slsqp
+from fedgame.games.best_response import FloatArray
+from fedgame.games.procurement.base import Choice, Terms
+from fedgame.games.procurement.certificate import objective
+from fedgame.games.procurement.jsam import Jsam, solve_jsam
+from fedgame.games.procurement.payments import ex_post_payments
+from fedgame.games.procurement.virtual_cost import make_prior
+
+REPEATS = 20
+ETAS = (1.0, 5.0, 50.0)
+"""Of 100 clients these select a few, about half, and all."""
+
+LARGE = {
+    "nobody at the cap": Terms(100.0),
+    "20 at the cap": Terms(100.0, epsilon_max=10.0),
+    "13,000 at the cap": Terms(1000.0, epsilon_max=0.01),
+}
+"""Terms for a million clients."""
+
+PAID = (3.0, 30.0)
+"""Of 1,000 clients these select about a quarter and nearly all."""
+
+
+PEERS: dict[str, Callable[[FloatArray, Terms], Choice]] = {
+    "Algorithm 1, 11 values of p_h": algorithm_1,
+    "SLSQP in 200 dimensions": slsqp,
+}
+
+Result = TypeVar("Result")
+
+
+def sensitivities(num_clients: int) -> FloatArray:
+    """Draw c ~ U(0, 1)."""
+    return np.random.default_rng(0).random(num_clients)
+
+
+def timed(job: Callable[..., Result], *args: Any) -> tuple[float, Result]:
+    """Return the CPU time of one run in seconds, and its result."""
+    start = time.thread_time()
+    result = job(*args)
+    return time.thread_time() - start, result
+
+
+def a_million(terms: Terms) -> tuple[float, float]:
+    """Return seconds to solve for a million clients, and the peak memory of this process in MiB."""
+    taken, _ = timed(solve_jsam, 2 * sensitivities(10**6), terms)
+    return taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def in_a_fresh_process(terms: Terms) -> tuple[float, float]:
+    """Return what `a_million` does where nothing else has been loaded."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(a_million, (terms,))
+
+
+def beside_peers() -> Table:
+    """Measure all solvers on 100 clients."""
+    table = Table(
+        title="JSAM for 100 clients: CPU time of one thread",
+        caption="ratio: in multiples of ours. objective: relative to ours, minus 1.",
+    )
+    for column in ("eta", "solver"):
+        table.add_column(column, no_wrap=True)
+    for column in ("milliseconds", "ratio", "objective"):
+        table.add_column(column, justify="right")
+    costs = 2 * sensitivities(100)
+    for eta in ETAS:
+        terms = Terms(eta)
+        own = median(timed(solve_jsam, costs, terms)[0] for _ in range(REPEATS))
+        least = float(objective(solve_jsam(costs, terms), costs, terms))
+        table.add_row(f"{eta:g}", "ours", f"{1e3 * own:.2f}", "1", "0")
+        for name, solver in PEERS.items():
+            taken, found = timed(solver, costs, terms)
+            gap = float(objective(found, costs, terms)) / least - 1
+            row = (f"{1e3 * taken:.0f}", f"{taken / own:,.0f}", f"{gap:+.1e}")
+            table.add_row("", name, *row)
+    return table
+
+
+def alone() -> Table:
+    """Measure a million clients, and payments."""
+    table = Table(title="JSAM at its limits: CPU time of one thread, peak memory of the process")
+    table.add_column("job", no_wrap=True)
+    table.add_column("seconds", justify="right")
+    table.add_column("MiB", justify="right")
+    for name, terms in LARGE.items():
+        taken, peak = in_a_fresh_process(terms)
+        table.add_row(f"solve for 10^6 clients, {name}", f"{taken:.2f}", f"{peak:.0f}")
+    reports, prior = sensitivities(1000), make_prior(stats.uniform(0, 1))
+    for eta in PAID:
+        terms = Terms(eta, epsilon_max=10.0)
+        taken, payments = timed(ex_post_payments, Jsam(), reports, prior, terms)
+        selected = np.count_nonzero(payments)
+        table.add_row(f"pay 1,000 clients, {selected} selected", f"{taken:.1f}", "")
+    return table
+
+
+def main() -> None:
+    """Print both tables."""
+    console = Console()
+    console.print(beside_peers())
+    console.print(alone())
+
+
+if __name__ == "__main__":
+    main()
