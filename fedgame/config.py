@@ -22,7 +22,12 @@ from fedgame.accountants.lsi import LsiAccountant
 from fedgame.errors import AccountingError, ConfigError
 from fedgame.games import GAMES
 from fedgame.games.privacy.mean_field import MeanField
+from fedgame.games.privacy.none import NoGame
 from fedgame.games.privacy.population import Population
+from fedgame.games.procurement import PROCUREMENT
+from fedgame.games.procurement.biggest_loss import Bbm
+from fedgame.games.procurement.fixed_subset import Fsbm
+from fedgame.games.procurement.settings import Procurement
 from fedgame.mechanisms import MECHANISMS
 from fedgame.mechanisms.jko import Jko
 from fedgame.partitions import PARTITIONS
@@ -47,12 +52,14 @@ _SETTINGS: dict[str, type] = {
     "accountant": Accounting,
     "task": DataSource,
     "population": Population,
+    "procurement": Procurement,
 }
 _REGISTRIES: dict[str, Registry[Any]] = {
     "task": TASKS,
     "partition": PARTITIONS,
     "mechanism": MECHANISMS,
     "game": GAMES,
+    "procurement": PROCUREMENT,
 }
 _CHOICES = {"partition.name": "iid", "mechanism.name": "auto", "game.name": "auto"}
 
@@ -171,7 +178,8 @@ def _check_keys(flat: Mapping[str, object]) -> None:
 
 def _allowed(error: Mapping[str, Any]) -> str:
     message = str(error["msg"]).removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]
+    # not what is written in capitals, such as the names of a form
+    return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 
 def _build(cls: type[T], section: str, flat: Mapping[str, object]) -> T:
@@ -202,7 +210,8 @@ def load(overrides: Mapping[str, object]) -> Experiment:
     _check_keys(overrides)
     flat: dict[str, Any] = {**defaults(), **overrides}
     run = _build(RunSettings, "", flat)
-    mechanism, game = CELLS[run.cell]
+    # what is bought is Gaussian noise, whatever cell the privacy grid would be in
+    mechanism, game = CELLS["dp-sgd" if run.strategy == "jsam" else run.cell]
     flat["mechanism.name"] = (
         mechanism if flat["mechanism.name"] == "auto" else flat["mechanism.name"]
     )
@@ -211,6 +220,7 @@ def load(overrides: Mapping[str, object]) -> Experiment:
         # also what this run does not use: a wrong value is a mistake wherever it stands
         _build(cls, section, flat)
     source = _build(DataSource, "task", flat)
+    procurement = _build(Procurement, "procurement", flat)
     experiment = Experiment(
         run=run,
         training=_build(Training, "training", flat),
@@ -221,6 +231,8 @@ def load(overrides: Mapping[str, object]) -> Experiment:
         mechanism=_component("mechanism", str(flat["mechanism.name"]), flat),
         game=_component("game", str(flat["game.name"]), flat),
         population=_build(Population, "population", flat),
+        procurement=procurement,
+        buyer=_component("procurement", procurement.name, flat),
         flat=flat,
     )
     _check_together(experiment)
@@ -233,6 +245,8 @@ def _check_together(experiment: Experiment) -> None:
     for key, value in (("min-clients", run.min_clients), ("nodes", run.nodes)):
         if value > run.num_clients:
             raise ConfigError(key, value, f"must be at most num-clients = {run.num_clients}")
+    if run.strategy == "jsam":
+        _check_procurement(experiment)
     game = experiment.game
     client_level = training.neighbours != "example"
     if isinstance(game, MeanField) and game.choice_sampling_rate < 1 and client_level:
@@ -246,6 +260,28 @@ def _check_together(experiment: Experiment) -> None:
             "training.clip",
             training.clip,
             'clipping the average bounds no single example: set training.neighbours = "client"',
+        )
+
+
+def _check_procurement(experiment: Experiment) -> None:
+    """Check that nothing is asked for that has no meaning where privacy is bought."""
+    game, limit = experiment.game, experiment.accounting.max_epsilon
+    misreporter, total = experiment.procurement.misreport_client, experiment.run.num_clients
+    if not isinstance(game, NoGame):
+        raise ConfigError("game.name", game.name, 'must be "auto" or "none" with strategy = "jsam"')
+    if limit:
+        raise ConfigError(
+            "accountant.max-epsilon",
+            limit,
+            'must be 0 with strategy = "jsam": procurement.epsilon-max caps what is bought',
+        )
+    buyer = experiment.buyer
+    if isinstance(buyer, Fsbm | Bbm) and buyer.clients > total:
+        key = f"{buyer.name}.clients"
+        raise ConfigError(key, buyer.clients, f"must be at most num-clients = {total}")
+    if misreporter >= total:
+        raise ConfigError(
+            "procurement.misreport-client", misreporter, f"must be below num-clients = {total}"
         )
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import platformdirs
 from flwr.serverapp import Grid
 
@@ -24,14 +23,11 @@ from fedgame.reports.run_folder import (
     write_run,
     write_settings,
 )
+from fedgame.strategies import SERVERS
 from fedgame.strategies.base import ProgressListener, RoundRecord
-from fedgame.strategies.data import federated_data
 from fedgame.strategies.handlers import make_client_app
-from fedgame.strategies.mfpg import MfpgServer
 from fedgame.strategies.node import NEEDS_A_FOLDER
-from fedgame.strategies.noise_check import check_noise_multipliers
-from fedgame.strategies.outcome import Accountants, run_result
-from fedgame.strategies.plan import make_plan
+from fedgame.strategies.outcome import Accountants
 from fedgame.strategies.settings import Experiment
 from fedgame.strategies.threads import single_thread
 
@@ -83,10 +79,11 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
         listener(record)
 
     with single_thread(), Ledger(folder / "ledger.sqlite") as ledger:
-        server = MfpgServer(experiment, grid, folder, ledger, accountants.guarantee, listen)
-        trained = server.train()
+        server_half = SERVERS.get(experiment.run.strategy)
+        server = server_half(experiment, grid, folder, ledger, accountants, listen)
+        server.train()
         conflict = _merge(folder, ledger)
-        result = run_result(trained, ledger.events_by_client(), accountants)
+        result = server.result(ledger.events_by_client())
     if conflict:
         # what was trained and recorded is kept; who spent what is not certain, and is said so
         result = replace(result, status="failed", reason=conflict)
@@ -143,17 +140,9 @@ def preflight(experiment: Experiment) -> None:
     Raises:
         FedgameError: Data are missing or do not fit, or the noise cannot be calibrated.
     """
+    accountant = config.accountant(experiment.accounting.name, experiment)
     with single_thread():
-        data = federated_data(experiment)
-        counts, total = data.counts, experiment.run.num_clients
-        plan = make_plan(
-            experiment,
-            counts,
-            experiment.population.betas(total),
-            np.ones(total),
-            config.accountant(experiment.accounting.name, experiment),
-        )
-        check_noise_multipliers(plan)
+        SERVERS.get(experiment.run.strategy).preflight(experiment, accountant)
 
 
 def run_in_process(

@@ -33,8 +33,9 @@ def main(grid: Grid, context: Context) -> None:
         experiment = config.load(context.run_config)
 
         def listen(record: RoundRecord) -> None:
-            total = experiment.run.rounds
-            _say("progress", {**dataclasses.asdict(record), "total_rounds": total})
+            run = experiment.run
+            where = {"total_rounds": run.rounds, "strategy": run.strategy}
+            _say("progress", dataclasses.asdict(record) | where)
 
         finished = runner.run(experiment, grid, listen)
     except FedgameError as error:

@@ -341,7 +341,7 @@ def _registers(node: int, tamper: Tamper) -> Tamper:
         (_replace("counts", lambda value: value * 10**6), "disagrees with the public partition"),
         (_replace("counts", lambda value: value * 0 + 1), "disagrees with the public partition"),
         (_replace("betas", lambda value: value * 0 + 5e-324), "disagrees with the public"),
-        (_replace("clients", lambda value: value * 0 + 3), "disagrees with the public partition"),
+        (_replace("clients", lambda value: value * 0 + 3), "disagrees with the public"),
     ],
 )
 def test_a_false_registration_changes_nobodys_weight(

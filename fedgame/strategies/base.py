@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import fsum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,13 +67,81 @@ class ClientRecord:
 
 
 @dataclass(frozen=True)
+class Purchase:
+    """What was agreed with one client, and what came of it; all of it is public.
+
+    Attributes:
+        report: The privacy sensitivity that the client reported.
+        virtual_cost: What a unit of its privacy costs a server that must not be lied to.
+        probability: Its selection probability p_k.
+        budget: The epsilon that was bought from it.
+        payment: What it gets, for the budget that was bought and not for what was spent.
+        scheduled: How often it was to take part.
+        released: How often it did.
+    """
+
+    report: float
+    virtual_cost: float
+    probability: float
+    budget: float
+    payment: float
+    scheduled: int
+    released: int
+
+
+@dataclass(frozen=True)
+class ProcurementRecord:
+    """What a server decided that buys privacy.
+
+    Attributes:
+        mechanism: Name of the mechanism.
+        eta: Weight of the bound on the training loss.
+        q: Q of the objective.
+        epsilon_max: Cap on every budget.
+        expected_cost: B, the sum of v_k epsilon_k.
+        objective: Value of the server's objective.
+        threshold: How many clients have a positive probability.
+        cap_binds: Whether a budget is at the cap.
+        ironed: Whether virtual costs were ironed.
+        kkt_residual: How far the choice is from its first-order conditions, relatively.
+        brute_force_gap: Objective over the best of a brute-force search, minus 1; None for many
+            clients.
+        implied_q: Smallest, median and largest value over clients of what the objective takes for
+            a constant, up to one common factor; see `implied_q`.
+        purchases: One a client, in the order of the clients' records.
+        used: For each recorded round, the money that pays for what was released so far, each
+            client's payment spread evenly over its draws.
+    """
+
+    mechanism: str
+    eta: float
+    q: float
+    epsilon_max: float
+    expected_cost: float
+    objective: float
+    threshold: int
+    cap_binds: bool
+    ironed: bool
+    kkt_residual: float
+    brute_force_gap: float | None
+    implied_q: tuple[float, float, float] | None
+    purchases: tuple[Purchase, ...]
+    used: tuple[float, ...]
+
+    @property
+    def total_payment(self) -> float:
+        """What all clients get together."""
+        return fsum(purchase.payment for purchase in self.purchases)
+
+
+@dataclass(frozen=True)
 class RunResult:
     """All that a strategy hands back.
 
     Attributes:
         status: "finished", or "failed" when the run could not go on.
         reason: Why it stopped early; empty when all rounds ran.
-        rounds: One record a round.
+        rounds: One record for each round after which the model was evaluated.
         clients: One record a client.
         parameters: Final global model, flat float32.
         tensors: (name, shape) of each tensor of the model, in order.
@@ -80,6 +149,7 @@ class RunResult:
             client's reply was missing.
         notes: Sentences that the report must show, for example what is not covered.
         unaccounted: What depended on data and left without a guarantee; no epsilon covers it.
+        procurement: What was bought, None where nothing was.
     """
 
     status: str
@@ -91,6 +161,7 @@ class RunResult:
     strengths: NDArray[np.float64]
     notes: tuple[str, ...] = field(default=())
     unaccounted: tuple[str, ...] = field(default=())
+    procurement: ProcurementRecord | None = None
 
 
 ProgressListener = Callable[[RoundRecord], None]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgame.errors import InvalidReply
 from fedgame.mechanisms.jko import Jko
-from fedgame.messages import RoundOrder, RoundReply
+from fedgame.messages.training import TrainOrder, TrainReply
 from fedgame.strategies.aggregation import FRACTION_BITS, SUM_LIMIT, to_float
 from fedgame.strategies.settings import Experiment
 
@@ -75,7 +75,7 @@ def update_bound(
     return UpdateBound(entries, total)
 
 
-def check_update(reply: RoundReply, order: RoundOrder, bound: UpdateBound) -> None:
+def check_update(reply: TrainReply, order: TrainOrder, bound: UpdateBound) -> None:
     """Compare a node's sum with what its used clients could have sent.
 
     Raises:

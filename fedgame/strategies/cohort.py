@@ -17,12 +17,12 @@ from fedgame.games.privacy.mean_field import MeanField
 from fedgame.games.privacy.utilities import disutility
 from fedgame.ledger.events import SampledGaussian
 from fedgame.mechanisms.exponential import epsilon_before_amplification, exponential_choice
-from fedgame.messages import RoundOrder
+from fedgame.messages.privacy_game import RoundOrder
 from fedgame.randomness import generator
+from fedgame.strategies.bridge import client_context
 from fedgame.strategies.data import FederatedData
 from fedgame.strategies.disutilities import Probe, loss_terms, privacy_terms
 from fedgame.strategies.local_model import LocalModel, local_model
-from fedgame.strategies.plan import client_context
 from fedgame.strategies.settings import Experiment
 from fedgame.tasks.base import Examples
 
@@ -55,7 +55,7 @@ class Cohort:
         Args:
             experiment: The experiment.
             data: The federation's data.
-            clients: Numbers of the clients.
+            clients: Numbers of the clients; one can stand more than once.
             secret: Key of all private draws.
         """
         self.clients = tuple(clients)
@@ -74,18 +74,27 @@ class Cohort:
     def _draw(self, client: int, round_: int, purpose: str, step: int = 0) -> np.random.Generator:
         return generator(self._secret, client, round_, purpose, step)
 
-    def _batches(self, round_: int, purpose: str, rate: float, step: int = 0) -> list[BoolArray]:
+    def _batches(
+        self, round_: int, purpose: str, rate: float, steps: IntArray | None = None
+    ) -> list[BoolArray]:
         """Draw one Poisson batch a client; at rate 1 every example is in it."""
         return [
             self._draw(client, round_, purpose, step).random(count) < rate
-            for client, count in zip(self.clients, self.counts, strict=True)
+            for client, count, step in zip(
+                self.clients, self.counts, self._steps(steps), strict=True
+            )
         ]
 
-    def _normals(self, round_: int, purpose: str, size: int, step: int = 0) -> FloatArray:
+    def _normals(
+        self, round_: int, purpose: str, size: int, steps: IntArray | None = None
+    ) -> FloatArray:
         normals = np.empty((len(self.clients), size))
-        for row, client in enumerate(self.clients):
+        for row, (client, step) in enumerate(zip(self.clients, self._steps(steps), strict=True)):
             normals[row] = self._draw(client, round_, purpose, step).standard_normal(size)
         return normals
+
+    def _steps(self, steps: IntArray | None) -> list[int]:
+        return [0] * len(self.clients) if steps is None else [int(step) for step in steps]
 
     def choose(self, order: RoundOrder) -> FloatArray:
         """Return the strength that each client chooses from the order's grid, shape (clients,)."""
@@ -154,7 +163,11 @@ class Cohort:
         return np.array(choices, dtype=np.int64)
 
     def train(
-        self, round_: int, parameters: NDArray[np.float32], strengths: FloatArray
+        self,
+        round_: int,
+        parameters: NDArray[np.float32],
+        strengths: FloatArray,
+        turns: IntArray | None = None,
     ) -> LocalUpdate:
         """Take the noisy local steps of one round.
 
@@ -162,6 +175,8 @@ class Cohort:
             round_: The round.
             parameters: The global model, the public start of every client.
             strengths: Strength of each client, shape (clients,).
+            turns: For a client that stands more than once in the cohort, how often it stands
+                before, shape (clients,): each time has batches and noise of its own.
         """
         experiment, training = self._experiment, self._experiment.training
         contexts = [client_context(experiment, int(count)) for count in self.counts]
@@ -169,9 +184,10 @@ class Cohort:
         start = parameters.astype(np.float64)
         states = np.tile(start, (len(self.clients), 1))
         events: tuple[SampledGaussian, ...] = ()
+        first = training.local_steps * (np.zeros_like(self.counts) if turns is None else turns)
         for step in range(training.local_steps):
-            gradients = self._clipped_gradients(round_, step, states)
-            noise = self._normals(round_, "noise", len(parameters), step)
+            gradients = self._clipped_gradients(round_, first + step, states)
+            noise = self._normals(round_, "noise", len(parameters), first + step)
             release = experiment.mechanism.release(
                 states, gradients, strengths, contexts, noise, sizes
             )
@@ -179,14 +195,14 @@ class Cohort:
         merged = tuple(replace(event, steps=training.local_steps) for event in events)
         return LocalUpdate(states - start, merged)
 
-    def _clipped_gradients(self, round_: int, step: int, states: FloatArray) -> FloatArray:
+    def _clipped_gradients(self, round_: int, steps: IntArray, states: FloatArray) -> FloatArray:
         """Return clipped sums over the public divisor, bounded once more for a whole client.
 
         A Poisson batch can be larger than expected, so the divided sum of clipped gradients can
         have a norm above C; that matters where the sensitivity is a whole client's.
         """
         training = self._experiment.training
-        batches = self._batches(round_, "batch", training.sampling_rate, step)
+        batches = self._batches(round_, "batch", training.sampling_rate, steps)
         norm = training.clipping_norm
         sums = self._model.clipped_sums(
             states, batches, norm if training.clip == "per-example" else np.inf

@@ -26,8 +26,8 @@ from fedgame.games.privacy.utilities import (
 from fedgame.ledger.events import SampledGaussian
 from fedgame.mechanisms.base import ClientContext, strength_to_noise_multiplier
 from fedgame.mechanisms.jko import Jko
+from fedgame.strategies.bridge import client_context
 from fedgame.strategies.local_model import LocalModel
-from fedgame.strategies.plan import client_context
 from fedgame.strategies.settings import Experiment
 from fedgame.tasks.base import Examples
 from fedgame.tasks.curvature import per_example_curvature

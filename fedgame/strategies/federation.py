@@ -14,13 +14,14 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedgame.errors import InvalidReply, RunFailed
-from fedgame.messages import Registration
+from fedgame.messages.registration import Declaration
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
 REGISTER = "query.register"
+CONTRACT = "query.contract"
 TRAIN = "train"
 
 _SETTLE_SECONDS = 2.0
@@ -35,50 +36,49 @@ class Hosts:
     Attributes:
         clients: Numbers of the registered clients, ascending, shape (clients,).
         counts: Their numbers of examples.
-        betas: Their privacy preferences.
-        curvatures: Their declared Hessian traces, zeros where not asked for.
         own_noise: Whether their noise comes from a secret of their node's own.
+        declared: All that they declared, by the name of the field, each of shape (clients,).
         positions: For each node, the positions of its clients in these arrays.
         places: For each node, its place among the nodes.
     """
 
     clients: NDArray[np.int64]
     counts: NDArray[np.int64]
-    betas: NDArray[np.float64]
-    curvatures: NDArray[np.float64]
     own_noise: NDArray[np.bool_]
+    declared: Mapping[str, NDArray[Any]]
     positions: Mapping[int, NDArray[np.int64]]
     places: Mapping[int, int]
 
     @classmethod
-    def gather(cls, nodes: list[int], registrations: Mapping[int, Registration]) -> Hosts:
-        """Put registrations together; a node that names another node's client is left out."""
-        accepted: dict[int, Registration] = {}
+    def gather(cls, nodes: list[int], declarations: Mapping[int, Declaration]) -> Hosts:
+        """Put declarations together; a node that names another node's client is left out."""
+        accepted: dict[int, Declaration] = {}
         taken: set[int] = set()
         for node in nodes:
-            registration = registrations.get(node)
-            if registration is None or not len(registration.clients):
+            declaration = declarations.get(node)
+            if declaration is None or not len(declaration.clients):
                 continue
-            if taken & set(registration.clients.tolist()):
+            if taken & set(declaration.clients.tolist()):
                 log.warning("node %d names a client of another node: left out", node)
                 continue
-            taken |= set(registration.clients.tolist())
-            accepted[node] = registration
+            taken |= set(declaration.clients.tolist())
+            accepted[node] = declaration
         clients = np.array(sorted(taken), dtype=np.int64)
         positions = {node: np.searchsorted(clients, own.clients) for node, own in accepted.items()}
 
-        def ordered(field: str, dtype: type) -> NDArray[Any]:
-            values: NDArray[Any] = np.zeros(len(clients), dtype=dtype)
-            for node, own in accepted.items():
-                values[positions[node]] = getattr(own, field)
-            return values
+        order = np.argsort(np.concatenate([own.clients for own in accepted.values()] or [clients]))
 
+        def ordered(field: str) -> NDArray[Any]:
+            values = [getattr(own, field) for own in accepted.values()]
+            return np.concatenate(values)[order] if values else np.empty(0)
+
+        names = [name for own in accepted.values() for name in vars(own)]
+        declared = {name: ordered(name) for name in names}
         return cls(
             clients=clients,
-            counts=ordered("counts", np.int64),
-            betas=ordered("betas", np.float64),
-            curvatures=ordered("curvatures", np.float64),
-            own_noise=ordered("own_noise", np.bool_),
+            counts=declared.get("counts", np.empty(0, dtype=np.int64)),
+            own_noise=declared.get("own_noise", np.empty(0, dtype=np.bool_)),
+            declared=declared,
             positions=positions,
             places={node: place for place, node in enumerate(nodes)},
         )

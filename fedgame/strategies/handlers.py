@@ -5,18 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedgame.errors import DuplicateRow, FedgameError
-from fedgame.messages import (
-    pack_registration,
-    pack_round_reply,
-    unpack_registration_order,
-    unpack_round_order,
-)
-from fedgame.strategies.mfpg_client import MfpgClient
+from fedgame.strategies import CLIENTS
+from fedgame.strategies.client_half import ClientHalf
+from fedgame.strategies.federation import CONTRACT, REGISTER, TRAIN
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment, Scalar
 from fedgame.strategies.threads import single_thread
@@ -35,34 +32,24 @@ _CACHED_NODES = 64
 def make_client_app(load: Loader) -> ClientApp:
     """Return a ClientApp that serves any experiment that `load` accepts."""
     app = ClientApp()
-    clients: dict[tuple[object, ...], MfpgClient] = {}
+    halves: dict[tuple[object, ...], ClientHalf] = {}
 
-    def client(context: Context) -> MfpgClient:
+    def half(context: Context) -> ClientHalf:
         key = (context.run_id, *context.run_config.items(), *context.node_config.items())
-        if key not in clients:
-            if len(clients) >= _CACHED_NODES:
-                clients.clear()
-            clients[key] = MfpgClient(load(context.run_config), Node(context.node_config))
-        return clients[key]
+        if key not in halves:
+            if len(halves) >= _CACHED_NODES:
+                halves.clear()
+            experiment = load(context.run_config)
+            cls = CLIENTS.get(experiment.run.strategy)
+            halves[key] = cls(experiment, Node(context.node_config))
+        return halves[key]
 
-    @app.query("register")
-    def register(message: Message, context: Context) -> Message:
-        return _answer(
-            message,
-            context,
-            lambda content: pack_registration(
-                client(context).register(unpack_registration_order(content))
-            ),
-        )
+    def answer(action: str, message: Message, context: Context) -> Message:
+        return _answer(message, context, lambda content: half(context).answer(action, content))
 
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        return _answer(
-            message,
-            context,
-            lambda content: pack_round_reply(client(context).train(unpack_round_order(content))),
-        )
-
+    app.query("register")(partial(answer, REGISTER))
+    app.query("contract")(partial(answer, CONTRACT))
+    app.train()(partial(answer, TRAIN))
     return app
 
 

@@ -37,6 +37,11 @@ class Node:
         folder = str(self.config.get("data", ""))
         return Path(folder).expanduser().absolute() if folder else None
 
+    @property
+    def sensitivity(self) -> float | None:
+        """The privacy sensitivity that a deployed client reports (key `sensitivity`)."""
+        return float(self.config["sensitivity"]) if "sensitivity" in self.config else None
+
     def clients(self, place: int, nodes: int, num_clients: int) -> list[int]:
         """Return the numbers of the clients hosted here: in a simulation, place mod nodes."""
         if self.data is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgame.accountants.base import Accountant, compress, epsilon_by_client
+from fedgame.accountants.base import Accountant, compress
 from fedgame.games.privacy.mapg import Mapg
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import PrivacyEvent, UnaccountedRelease
@@ -85,7 +85,7 @@ def run_result(trained: Trained, realised: Histories, accountants: Accountants) 
         tensors=tuple((name, tuple(tensor.shape)) for name, tensor in named),
         strengths=trained.strengths,
         notes=_notes(trained, realised),
-        unaccounted=_unaccounted_releases(realised),
+        unaccounted=unaccounted_releases(realised),
     )
 
 
@@ -96,20 +96,12 @@ def _clients(
     experiment = plan.experiment
     delta = experiment.accounting.delta
     ids = [int(client) for client in trained.hosts.clients]
-    spent = {client: realised.get(client, []) for client in ids}
     rounds = trained.started
     promised = {
         client: plan.guarantee(position, rounds, trained.declared) if rounds else []
         for position, client in enumerate(ids)
     }
-    tables = {
-        name: epsilon_by_client(accountant, spent, delta)
-        for name, accountant in accountants.table.items()
-    }
-    guarantees = epsilon_by_client(accountants.guarantee, promised, delta)
-    realised_epsilon = epsilon_by_client(accountants.guarantee, spent, delta)
-    sound = _by_history(accountants.guarantee, promised)
-    claimed = _by_history(accountants.claim, spent) if accountants.claim else {}
+    privacy = client_privacy(accountants, promised, realised, delta)
     noise_multipliers = plan.noise_multipliers(strengths)
     has_game = isinstance(experiment.game, MeanField | Mapg)
     return tuple(
@@ -119,24 +111,49 @@ def _clients(
             beta=float(plan.betas[position]) if has_game else None,
             strength=float(strengths[position]),
             noise_multiplier=float(noise_multipliers[position]),
-            epsilon={name: table[client] for name, table in tables.items()},
-            guarantee=guarantees[client],
-            realised=realised_epsilon[client],
-            claimed_delta=claimed.get(client),
-            sound_delta_at_epsilon_1=sound[client],
+            **vars(privacy[client]),
         )
         for position, client in enumerate(ids)
     )
 
 
-def _by_history(accountant: Accountant, histories: Histories) -> dict[int, float]:
-    """Return each client's delta at epsilon 1, computed once per distinct history."""
-    cache: dict[object, float] = {}
-    result: dict[int, float] = {}
-    for client, history in histories.items():
-        key = compress(history)
+@dataclass(frozen=True)
+class ClientPrivacy:
+    """The privacy columns of a client's record; see `ClientRecord`."""
+
+    epsilon: dict[str, float]
+    guarantee: float
+    realised: float
+    claimed_delta: float | None
+    sound_delta_at_epsilon_1: float
+
+
+def client_privacy(
+    accountants: Accountants, promised: Histories, realised: Histories, delta: float
+) -> dict[int, ClientPrivacy]:
+    """Return what each client was promised and what it spent, once per distinct history.
+
+    Args:
+        accountants: Who accounts.
+        promised: The events that each client's guarantee is computed from.
+        realised: Each client's events in the merged ledger; none for a client that is missing.
+        delta: The delta at which epsilons are stated.
+    """
+    cache: dict[object, ClientPrivacy] = {}
+    result = {}
+    for client, promise in promised.items():
+        spent = realised.get(client, [])
+        key = compress(promise), compress(spent)
         if key not in cache:
-            cache[key] = accountant.delta(history, 1.0)
+            guarantee = accountants.guarantee
+            table = {name: each.epsilon(spent, delta) for name, each in accountants.table.items()}
+            cache[key] = ClientPrivacy(
+                epsilon=table,
+                guarantee=guarantee.epsilon(promise, delta),
+                realised=guarantee.epsilon(spent, delta),
+                claimed_delta=accountants.claim.delta(spent, 1.0) if accountants.claim else None,
+                sound_delta_at_epsilon_1=guarantee.delta(promise, 1.0),
+            )
         result[client] = cache[key]
     return result
 
@@ -150,13 +167,18 @@ def _notes(trained: Trained, realised: Histories) -> tuple[str, ...]:
     return tuple(note for note in notes if note)
 
 
-def _reproducible(trained: Trained, _: Histories) -> str | None:
-    if trained.hosts.own_noise.all():
+def reproducible_note(hosts: Hosts) -> str | None:
+    """Say that noise comes from the seed, where it does."""
+    if hosts.own_noise.all():
         return None
     return "Noise comes from the seed: reproducible, not private against anyone who knows the seed."
 
 
-def _unaccounted_releases(realised: Histories) -> tuple[str, ...]:
+def _reproducible(trained: Trained, _: Histories) -> str | None:
+    return reproducible_note(trained.hosts)
+
+
+def unaccounted_releases(realised: Histories) -> tuple[str, ...]:
     """Return the names of the releases that no accountant can charge."""
     releases = {
         event.mechanism
@@ -167,11 +189,16 @@ def _unaccounted_releases(realised: Histories) -> tuple[str, ...]:
     return tuple(sorted(releases))
 
 
-def _unaccounted(_: Trained, realised: Histories) -> str | None:
-    names = ", ".join(_unaccounted_releases(realised))
+def unaccounted_note(realised: Histories) -> str | None:
+    """Say what left without a guarantee, if anything did."""
+    names = ", ".join(unaccounted_releases(realised))
     if not names:
         return None
     return f"Not covered by any epsilon here: {names} depends on data and left without a guarantee."
+
+
+def _unaccounted(_: Trained, realised: Histories) -> str | None:
+    return unaccounted_note(realised)
 
 
 def _averaged_clipping(trained: Trained, _: Histories) -> str | None:

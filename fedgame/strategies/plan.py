@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,47 +15,30 @@ from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import (
     PrivacyEvent,
     PureDPChoice,
-    SampledGaussian,
     UnaccountedRelease,
 )
 from fedgame.mechanisms.base import (
-    ClientContext,
     noise_multiplier_to_strength,
-    strength_to_noise_multiplier,
 )
 from fedgame.mechanisms.exponential import CHOICE_MECHANISM
 from fedgame.mechanisms.gaussian import Gaussian, paper_noise_multiplier
 from fedgame.mechanisms.jko import Jko
+from fedgame.strategies.bridge import Bridge, client_context
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
 
 
-def client_context(experiment: Experiment, num_examples: int) -> ClientContext:
-    """Return the public quantities of a client that holds `num_examples` examples."""
-    training = experiment.training
-    return ClientContext(
-        num_examples=num_examples,
-        sampling_rate=training.sampling_rate,
-        clipping_norm=training.clipping_norm,
-        neighbours=training.neighbours,
-    )
-
-
 @dataclass(frozen=True)
-class Plan:
+class Plan(Bridge):
     """The public plan of a run.
 
     Attributes:
-        experiment: The experiment that it plans.
-        counts: Number of examples of each client, shape (clients,).
         betas: Declared privacy preferences, shape (clients,).
         grid: Strengths to choose from, shape (m,); empty without a grid game.
         strengths: Strength of each client before the first choice, shape (clients,).
     """
 
-    experiment: Experiment
-    counts: NDArray[np.int64]
     betas: FloatArray
     grid: FloatArray
     strengths: FloatArray
@@ -66,24 +48,6 @@ class Plan:
         """FedAvg weights p_k = n_k / n, public and fixed: a missing update counts as zero."""
         weights: FloatArray = self.counts / self.counts.sum()
         return weights
-
-    @cached_property
-    def sensitivities(self) -> FloatArray:
-        """L2 sensitivity of each client's averaged clipped gradient, shape (clients,)."""
-        contexts = (client_context(self.experiment, int(count)) for count in self.counts)
-        return np.array([context.sensitivity for context in contexts])
-
-    def noise_multipliers(self, strengths: FloatArray) -> FloatArray:
-        """Return the noise multiplier of each client at the given strengths, shape (clients,)."""
-        step = self.experiment.mechanism.step_size
-        noise_multipliers: FloatArray = np.sqrt(2.0 * strengths / step) / self.sensitivities
-        return noise_multipliers
-
-    def strengths_of(self, noise_multipliers: FloatArray) -> FloatArray:
-        """Return the strength of each client at the given noise multipliers, shape (clients,)."""
-        step = self.experiment.mechanism.step_size
-        strengths: FloatArray = 0.5 * step * (noise_multipliers * self.sensitivities) ** 2
-        return strengths
 
     def chooses(self, round_: int) -> bool:
         """Return whether clients choose anew in round `round_` (from 1).
@@ -117,20 +81,6 @@ class Plan:
         events: list[PrivacyEvent] = [replace(update, steps=rounds * update.steps)]
         charge = choice_charge(experiment)
         return [charge] * choices + events if charge else events
-
-    def update_event(self, client: int, strength: float) -> SampledGaussian:
-        """Return the event of one round's update of a client at a strength."""
-        experiment = self.experiment
-        context = client_context(experiment, int(self.counts[client]))
-        step = experiment.mechanism.step_size
-        return SampledGaussian(
-            noise_multiplier=strength_to_noise_multiplier(strength, step, context.sensitivity),
-            sampling_rate=context.amplifying_rate,
-            steps=experiment.training.local_steps,
-            neighbours=context.neighbours,
-            mechanism=experiment.mechanism.name,
-            strength=strength,
-        )
 
     def weakest_client(self, strengths: FloatArray) -> int:
         """Return the client whose guarantee is the largest: the one with the least noise.

@@ -13,6 +13,9 @@ from fedgame.games.privacy.mapg import Mapg
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.games.privacy.none import NoGame
 from fedgame.games.privacy.population import Population
+from fedgame.games.procurement.base import Mechanism as Buyer
+from fedgame.games.procurement.biggest_loss import Bbm
+from fedgame.games.procurement.settings import Procurement
 from fedgame.ledger.events import Neighbours
 from fedgame.mechanisms.gaussian import Gaussian
 from fedgame.mechanisms.jko import Jko
@@ -39,7 +42,10 @@ class RunSettings:
         num_clients: Number of clients, spread over the nodes that exist.
         nodes: Number of nodes to wait for; 0 takes the nodes that are there.
         node_timeout: Seconds to wait for the nodes.
-        min_clients: A round with fewer valid updates ends the run.
+        evaluate_every: Rounds between two evaluations on the public test set; the last round is
+            always evaluated.
+        min_clients: Fewer registered clients, or in the privacy grid a round with fewer valid
+            updates, end the run.
         reply_timeout: Seconds to wait for the replies of a round.
         deterministic: Whether client computations keep to one thread, so that the same seed gives
             the same bits on any number of nodes; without, threads may change the last digits.
@@ -51,7 +57,7 @@ class RunSettings:
         run_name: Name of the run folder; empty: made from the time.
     """
 
-    strategy: Literal["mfpg"] = "mfpg"
+    strategy: Literal["mfpg", "jsam"] = "mfpg"
     cell: Literal["dp-sgd", "mfep", "mapg-dp", "mfpg"] = "mfpg"
     mode: Literal["sound", "paper"] = "sound"
     seed: int = Field(default=42, ge=0)
@@ -59,6 +65,7 @@ class RunSettings:
     num_clients: int = Field(default=10, ge=1, le=10**7)
     nodes: int = Field(default=0, ge=0)
     node_timeout: float = Field(default=120.0, gt=0)
+    evaluate_every: int = Field(default=1, ge=1)
     min_clients: int = Field(default=1, ge=1)
     reply_timeout: float = Field(default=600.0, gt=0)
     deterministic: bool = True
@@ -115,4 +122,6 @@ class Experiment:
     mechanism: Gaussian | Jko
     game: NoGame | Mapg | MeanField
     population: Population
+    procurement: Procurement
+    buyer: Buyer | Bbm
     flat: Mapping[str, Scalar]

@@ -262,3 +262,13 @@ def _end_daemon(home: str) -> None:
                 if alive(member):
                     member.kill()
             psutil.wait_procs(family, timeout=10)
+
+
+def test_bought_privacy_gives_the_same_bits_on_flower_and_in_process(machine: Machine) -> None:
+    bought = ("-c", "strategy=jsam", "-c", "procurement.draws=4", "-c", "rounds=3")
+    flower = machine.summary("--nodes", "3", *bought)
+    local = machine.summary("--no-flower", *bought)
+    assert flower["model_sha256"] == local["model_sha256"]
+    for key in ("procurement", "clients", "notes"):
+        assert flower[key] == local[key]
+    assert all(client["spent"] <= client["bought"] for client in flower["clients"])

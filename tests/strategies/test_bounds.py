@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedgame import config
 from fedgame.errors import InvalidReply
-from fedgame.messages import RoundOrder, RoundReply
+from fedgame.messages.training import TrainOrder, TrainReply
 from fedgame.randomness import secret_from_seed
 from fedgame.strategies.aggregation import weighted_sum
 from fedgame.strategies.bounds import check_update, update_bound
@@ -27,25 +27,22 @@ def _experiment(**overrides: Any) -> Experiment:
     return config.load({"task.name": "digits", "num-clients": 4, **flat})
 
 
-def _order(parameters: np.ndarray[Any, Any]) -> RoundOrder:
-    return RoundOrder(
+def _order(parameters: np.ndarray[Any, Any]) -> TrainOrder:
+    return TrainOrder(
         round=1,
         parameters=parameters.astype(np.float32),
-        mean_strength=0.01,
-        grid=np.empty(0),
-        choose=False,
         clients=np.arange(4),
         weights=np.full(4, 0.25),
+        turns=np.zeros(4, dtype=np.int64),
         strengths=np.full(4, 0.02),
-        public_loss=np.empty(0),
         run_name="run",
         ledger="",
     )
 
 
-def _reply(update: np.ndarray[Any, Any], used: list[bool]) -> RoundReply:
+def _reply(update: np.ndarray[Any, Any], used: list[bool]) -> TrainReply:
     order = _order(np.zeros(650))
-    return RoundReply(order.clients, np.full(4, 9), order.strengths, np.array(used), update)
+    return TrainReply(order.clients, np.full(4, 9), order.strengths, np.array(used), update)
 
 
 @pytest.mark.parametrize("cell", ["dp-sgd", "mfep"])

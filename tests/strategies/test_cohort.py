@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedgame import config
-from fedgame.messages import RoundOrder
+from fedgame.messages.privacy_game import RoundOrder
 from fedgame.randomness import secret_from_seed
 from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import FederatedData, federated_data
@@ -61,6 +61,7 @@ def _order(experiment: Experiment, clients: list[int]) -> RoundOrder:
         choose=True,
         clients=np.array(clients),
         weights=np.full(len(clients), 0.1),
+        turns=np.zeros(len(clients), dtype=np.int64),
         strengths=np.full(len(clients), 0.01),
         public_loss=np.empty(0),
         run_name="run",
@@ -157,7 +158,9 @@ def test_a_client_moves_its_gradient_by_at_most_the_clipping_norm(clip: str, sca
     cohort = Cohort(experiment, data, [0, 1], SECRET)
     states = np.random.default_rng(0).standard_normal((2, 650))
     for round_ in range(5):
-        norms = np.linalg.norm(cohort._clipped_gradients(round_, 0, states), axis=1)
+        norms = np.linalg.norm(
+            cohort._clipped_gradients(round_, np.zeros(2, dtype=np.int64), states), axis=1
+        )
         assert (norms <= 0.3 * (1 + 1e-9)).all()
         assert norms.max() > 0
 
@@ -181,5 +184,7 @@ def test_averaged_clipping_is_the_papers() -> None:
     loss = experiment.task.losses(outputs, torch.from_numpy(own.targets)).mean()
     gradients = torch.autograd.grad(loss, list(tensors.values()))
     expected = np.concatenate([gradient.numpy().ravel() for gradient in gradients])
-    found = cohort._clipped_gradients(0, 0, state[None].astype(np.float64))[0]
+    found = cohort._clipped_gradients(
+        0, np.zeros(1, dtype=np.int64), state[None].astype(np.float64)
+    )[0]
     np.testing.assert_allclose(found, expected, atol=1e-6)

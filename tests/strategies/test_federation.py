@@ -10,7 +10,9 @@ from flwr.app import Message
 
 from fedgame.errors import RunFailed
 from fedgame.local_grid import LocalGrid
-from fedgame.messages import Registration
+from fedgame.messages.privacy_game import Registration
+from fedgame.messages.records import pack
+from fedgame.messages.registration import RegistrationOrder
 from fedgame.strategies import federation
 from fedgame.strategies.federation import Hosts, exchange, wait_for_nodes
 
@@ -47,14 +49,14 @@ def test_missing_nodes_are_counted() -> None:
 
 def _registration(*clients: int) -> Registration:
     numbers = np.array(clients)
-    return Registration(numbers, numbers + 10, numbers + 0.5, np.zeros(len(numbers)), numbers > 0)
+    return Registration(numbers, numbers + 10, numbers > 0, numbers + 0.5, np.zeros(len(numbers)))
 
 
 def test_registrations_are_put_in_the_order_of_the_clients() -> None:
     hosts = Hosts.gather([7, 8], {7: _registration(3, 0), 8: _registration(1)})
     assert hosts.clients.tolist() == [0, 1, 3]
     assert hosts.counts.tolist() == [10, 11, 13]
-    assert hosts.betas.tolist() == [0.5, 1.5, 3.5]
+    assert hosts.declared["betas"].tolist() == [0.5, 1.5, 3.5]
     assert hosts.positions[7].tolist() == [2, 0]
     assert hosts.places == {7: 0, 8: 1}
 
@@ -66,11 +68,9 @@ def test_a_node_that_names_anothers_client_is_left_out(caplog: pytest.LogCapture
 
 
 def test_a_node_that_crashes_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    from fedgame.messages import RegistrationOrder, pack_registration_order
-
     grid = LocalGrid(_unused, 2, {})
     orders = {
-        node: pack_registration_order(RegistrationOrder(place, 2, "run", ""))
+        node: pack(RegistrationOrder(place, 2, "run", ""))
         for place, node in enumerate((1, 2))
     }
     replies = exchange(grid, orders, "query.register", 0, 1.0, lambda _, content: content)

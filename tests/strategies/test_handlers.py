@@ -13,7 +13,8 @@ from flwr.app import Context, Message, RecordDict
 from fedgame import config
 from fedgame.client_app import app
 from fedgame.local_grid import LocalGrid
-from fedgame.messages import RoundOrder, pack_round_order
+from fedgame.messages.privacy_game import RoundOrder
+from fedgame.messages.records import pack
 from fedgame.strategies.handlers import FAILED, REFUSED, REPLAYED
 from tests.support import SMALL
 
@@ -27,6 +28,7 @@ def _order(folder: Path, round_: int = 1) -> RoundOrder:
         choose=True,
         clients=np.array([0, 2]),
         weights=np.array([0.2, 0.2]),
+        turns=np.zeros(2, dtype=np.int64),
         strengths=np.array([0.01, 0.01]),
         public_loss=np.empty(0),
         run_name="run",
@@ -42,12 +44,12 @@ def _ask(content: RecordDict, overrides: dict[str, Any] | None = None) -> Messag
 
 
 def test_a_replayed_round_is_refused_and_charged_once(tmp_path: Path) -> None:
-    content = pack_round_order(_order(tmp_path))
+    content = pack(_order(tmp_path))
     assert not _ask(content).has_error()
     again = _ask(content)
     assert again.has_error()
     assert again.error.code == REPLAYED
-    assert not _ask(pack_round_order(_order(tmp_path, round_=2))).has_error()
+    assert not _ask(pack(_order(tmp_path, round_=2))).has_error()
 
 
 def test_an_exceptions_text_stays_at_home(
@@ -58,7 +60,7 @@ def test_an_exceptions_text_stays_at_home(
 
     monkeypatch.setattr("fedgame.strategies.mfpg_client.MfpgClient.train", broken)
     with caplog.at_level(logging.ERROR, logger="fedgame"):
-        reply = _ask(pack_round_order(_order(tmp_path)))
+        reply = _ask(pack(_order(tmp_path)))
     assert reply.error.code == FAILED
     assert "0.123" not in str(reply.error.reason)
     # a simulated node may say more in its own log, a deployed one may not
@@ -73,7 +75,7 @@ def test_a_deployed_node_logs_no_data(
 
     monkeypatch.setattr("fedgame.strategies.mfpg_client.MfpgClient.train", broken)
     grid = LocalGrid(app, 1, config.load(SMALL).flat)
-    message = grid.create_message(pack_round_order(_order(tmp_path)), "train", 1, "1")
+    message = grid.create_message(pack(_order(tmp_path)), "train", 1, "1")
     context = Context(
         run_id=1,
         node_id=1,
@@ -88,7 +90,7 @@ def test_a_deployed_node_logs_no_data(
 
 def test_a_ledger_that_cannot_be_written_refuses_the_round(tmp_path: Path) -> None:
     (tmp_path / "node-0.sqlite").write_bytes(b"this is no ledger, and it is in the way")
-    reply = _ask(pack_round_order(_order(tmp_path)))
+    reply = _ask(pack(_order(tmp_path)))
     assert reply.error.code == REFUSED
 
 

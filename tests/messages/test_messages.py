@@ -11,20 +11,15 @@ import pytest
 from flwr.app import Array, ArrayRecord, RecordDict
 
 from fedgame.errors import InvalidReply
-from fedgame.messages import (
+from fedgame.messages.privacy_game import (
     Registration,
-    RegistrationOrder,
     RoundOrder,
-    RoundReply,
-    pack_registration,
-    pack_registration_order,
-    pack_round_order,
-    pack_round_reply,
     unpack_registration,
-    unpack_registration_order,
     unpack_round_order,
-    unpack_round_reply,
 )
+from fedgame.messages.records import pack
+from fedgame.messages.registration import RegistrationOrder, unpack_registration_order
+from fedgame.messages.training import TrainReply, unpack_train_reply
 
 ORDER = RoundOrder(
     round=3,
@@ -34,13 +29,14 @@ ORDER = RoundOrder(
     choose=True,
     clients=np.array([0, 2, 4]),
     weights=np.array([0.1, 0.2, 0.3]),
+    turns=np.zeros(3, dtype=np.int64),
     strengths=np.array([0.1, 0.1, 1.0]),
     public_loss=np.empty(0),
     run_name="run",
     ledger="/somewhere/node-0.sqlite",
 )
 COUNTS = np.array([10, 20, 30])
-REPLY = RoundReply(
+REPLY = TrainReply(
     clients=ORDER.clients,
     counts=COUNTS,
     strengths=np.array([0.3, 0.1, 1.0]),
@@ -49,21 +45,19 @@ REPLY = RoundReply(
 )
 
 
-def _read(content: RecordDict, order: RoundOrder = ORDER) -> RoundReply:
-    return unpack_round_reply(content, order, COUNTS)
+def _read(content: RecordDict, order: RoundOrder = ORDER) -> TrainReply:
+    return unpack_train_reply(content, order, COUNTS)
 
 
 def test_orders_and_replies_survive_the_way() -> None:
-    order = unpack_round_order(pack_round_order(ORDER))
+    order = unpack_round_order(pack(ORDER))
     for name, value in vars(ORDER).items():
         assert np.array_equal(getattr(order, name), value), name
-    reply = _read(pack_round_reply(REPLY))
+    reply = _read(pack(REPLY))
     for name, value in vars(REPLY).items():
         assert np.array_equal(getattr(reply, name), value), name
     registration_order = RegistrationOrder(1, 3, "run", "")
-    assert unpack_registration_order(pack_registration_order(registration_order)) == (
-        registration_order
-    )
+    assert unpack_registration_order(pack(registration_order)) == (registration_order)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +77,15 @@ def test_orders_and_replies_survive_the_way() -> None:
 )
 def test_a_wrong_reply_is_refused(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidReply, match=reason):
-        _read(pack_round_reply(replace(REPLY, **change)))
+        _read(pack(replace(REPLY, **change)))
 
 
 def test_a_strength_may_not_change_in_a_round_without_a_choice() -> None:
     order = replace(ORDER, choose=False)
     with pytest.raises(InvalidReply, match="without being asked"):
-        _read(pack_round_reply(REPLY), order)
+        _read(pack(REPLY), order)
     same = replace(REPLY, strengths=order.strengths)
-    assert np.array_equal(_read(pack_round_reply(same), order).strengths, order.strengths)
+    assert np.array_equal(_read(pack(same), order).strengths, order.strengths)
 
 
 def _without_update(content: RecordDict) -> None:
@@ -155,7 +149,7 @@ def _empty(content: RecordDict) -> None:
     ],
 )
 def test_a_tampered_record_is_refused(tamper: Callable[[RecordDict], None]) -> None:
-    content = pack_round_reply(REPLY)
+    content = pack(REPLY)
     tamper(content)
     with pytest.raises(InvalidReply):
         _read(content)
@@ -169,7 +163,7 @@ def _registration(**change: Any) -> RecordDict:
         curvatures=np.zeros(2),
         own_noise=np.zeros(2, dtype=np.bool_),
     )
-    return pack_registration(replace(base, **change))
+    return pack(replace(base, **change))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""What the client halves of all systems share: who is hosted here, and the node's ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from flwr.app import RecordDict
+from numpy.typing import NDArray
+
+from fedgame.errors import FedgameError
+from fedgame.ledger.events import LedgerRow
+from fedgame.ledger.store import Ledger
+from fedgame.messages.registration import RegistrationOrder
+from fedgame.strategies.data import federated_data
+from fedgame.strategies.node import Node
+from fedgame.strategies.settings import Experiment
+
+Action = Callable[[RecordDict], RecordDict]
+"""Turns the records of an order into those of its reply."""
+
+
+class ClientHalf:
+    """One node's clients; a system adds its actions."""
+
+    def __init__(self, experiment: Experiment, node: Node) -> None:
+        """Keep the experiment; data are loaded when first needed."""
+        self._experiment = experiment
+        self._node = node
+
+    @property
+    def actions(self) -> Mapping[str, Action]:
+        """What the server may ask for, by name."""
+        return {}
+
+    def answer(self, action: str, content: RecordDict) -> RecordDict:
+        """Answer one order.
+
+        Raises:
+            FedgameError: The system has no such action, or refuses.
+        """
+        if action not in self.actions:
+            raise FedgameError(f"{action}: not part of {self._experiment.run.strategy}")
+        return self.actions[action](content)
+
+    def _hosted(
+        self, order: RegistrationOrder
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return numbers, numbers of examples, and whose noise is its own: all of it public."""
+        total = self._experiment.run.num_clients
+        clients = np.array(self._node.clients(order.place, order.nodes, total), dtype=np.int64)
+        counts = federated_data(self._experiment).counts[clients]
+        return clients, counts, np.full(len(clients), self._node.keeps_a_secret(self._experiment))
+
+    def _open_ledger(self, run_name: str, simulated: str) -> Ledger:
+        path = self._node.ledger(run_name, simulated)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Ledger(path)
+
+    def _write(self, run_name: str, simulated: str, rows: list[LedgerRow]) -> None:
+        """Put releases on disk, which is what comes before they leave the node."""
+        with self._open_ledger(run_name, simulated) as ledger:
+            ledger.append(rows)

@@ -1,0 +1,177 @@
+"""The client half of privacy procurement: report, check what is bought, and give no more of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgame.accountants import ACCOUNTANTS
+from fedgame.errors import InvalidOrder
+from fedgame.games.procurement.biggest_loss import Bbm
+from fedgame.games.procurement.settings import draw_sensitivities
+from fedgame.ledger.events import LedgerRow, SampledGaussian, UnaccountedRelease
+from fedgame.ledger.purchases import Purchase
+from fedgame.ledger.store import Ledger
+from fedgame.messages.procurement import Contract, Report, Signature, unpack_contract
+from fedgame.messages.records import pack
+from fedgame.messages.registration import RegistrationOrder, unpack_registration_order
+from fedgame.messages.training import TrainOrder, TrainReply, unpack_train_order
+from fedgame.randomness import public_generator
+from fedgame.strategies.aggregation import acceptable, weighted_sum
+from fedgame.strategies.bridge import Bridge, client_context
+from fedgame.strategies.client_half import Action, ClientHalf
+from fedgame.strategies.cohort import Cohort
+from fedgame.strategies.data import federated_data
+from fedgame.strategies.federation import CONTRACT, REGISTER, TRAIN
+from fedgame.strategies.purchase import make_prior
+from fedgame.tasks.evaluation import evaluate
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+UPDATE = "update"
+"""Purpose of the releases that are bought."""
+
+LESS_NOISE = 1e-9
+"""By how much, relatively, noise may be less than agreed from rounding."""
+
+
+class JsamClient(ClientHalf):
+    """One node's clients.
+
+    Every client keeps the contract in its own ledger and holds each order against it, so that a
+    server cannot draw more from it than it bought.
+    """
+
+    @property
+    def actions(self) -> Mapping[str, Action]:
+        """What the server may ask for, by name."""
+        return {
+            REGISTER: lambda content: pack(self.report(unpack_registration_order(content))),
+            CONTRACT: lambda content: pack(self.sign(unpack_contract(content))),
+            TRAIN: lambda content: pack(self.train(unpack_train_order(content))),
+        }
+
+    def report(self, order: RegistrationOrder) -> Report:
+        """Declare the clients hosted here and report their sensitivities: public."""
+        clients, counts, own_noise = self._hosted(order)
+        losses = np.zeros(len(clients))
+        if isinstance(self._experiment.buyer, Bbm):
+            losses = self._initial_losses(order, clients)
+        return Report(clients, counts, own_noise, self._reports(clients), losses)
+
+    def _reports(self, clients: IntArray) -> FloatArray:
+        experiment, settings = self._experiment, self._experiment.procurement
+        own = self._node.sensitivity
+        if own is not None:
+            return np.full(len(clients), own)
+        prior, run = make_prior(settings), experiment.run
+        drawn = draw_sensitivities(
+            prior, run.num_clients, public_generator(run.seed, "sensitivities")
+        )
+        return np.array([settings.report(int(k), float(drawn[k]), prior) for k in clients])
+
+    def _initial_losses(self, order: RegistrationOrder, clients: IntArray) -> FloatArray:
+        """Return the clients' losses at the initial model; the ledger says: no guarantee."""
+        experiment, data = self._experiment, federated_data(self._experiment)
+        event = UnaccountedRelease(experiment.training.neighbours, "initial loss")
+        rows = [LedgerRow(int(k), 0, 0, "loss", event) for k in clients]
+        self._write(order.run_name, order.ledger, rows)
+        task, initial = experiment.task, experiment.task.initial_parameters(experiment.run.seed)
+        module = task.module()
+        return np.array([evaluate(task, module, initial, data.client(int(k)))[0] for k in clients])
+
+    def sign(self, contract: Contract) -> Signature:
+        """Accept what costs a client no more than is bought from it, and keep it on disk."""
+        offers = [_offer(contract, position) for position in range(len(contract.clients))]
+        accepted = [offer for offer in offers if self._is_kept(offer)]
+        with self._open_ledger(contract.run_name, contract.ledger) as ledger:
+            ledger.append_purchases(accepted)
+        signed = [offer.client for offer in accepted]
+        return Signature(contract.clients, np.isin(contract.clients, signed))
+
+    def _is_kept(self, offer: Purchase) -> bool:
+        """Return whether the noise keeps a client's cost within the budget that is bought."""
+        if offer.draws == 0:
+            return True
+        training, context = self._experiment.training, client_context(self._experiment, 1)
+        event = SampledGaussian(
+            noise_multiplier=offer.noise_multiplier,
+            sampling_rate=context.amplifying_rate,
+            steps=offer.draws * training.local_steps,
+            neighbours=context.neighbours,
+            mechanism=self._experiment.mechanism.name,
+        )
+        accountant = ACCOUNTANTS.get(self._experiment.accounting.name)()
+        return bool(accountant.epsilon([event], offer.delta) <= offer.epsilon)
+
+    def train(self, order: TrainOrder) -> TrainReply:
+        """Hold the order against the contracts, train, write the ledger, and only then answer."""
+        experiment = self._experiment
+        secret = self._node.secret(experiment, order.run_name)
+        cohort = Cohort(experiment, federated_data(experiment), order.clients.tolist(), secret)
+        with self._open_ledger(order.run_name, order.ledger) as ledger:
+            self._check(order, ledger)
+            local = cohort.train(order.round, order.parameters, order.strengths, order.turns)
+            ledger.append(
+                LedgerRow(client, order.round, int(turn), UPDATE, event)
+                for client, turn, event in zip(
+                    cohort.clients, order.turns, local.events, strict=True
+                )
+            )
+        used = acceptable(local.updates)
+        return TrainReply(
+            clients=order.clients,
+            counts=cohort.counts,
+            strengths=order.strengths,
+            used=used,
+            update=weighted_sum(local.updates[used], order.weights[used]),
+        )
+
+    def _check(self, order: TrainOrder, ledger: Ledger) -> None:
+        """Refuse an order that would take more from a client than was bought from it.
+
+        Raises:
+            InvalidOrder: There is no contract, its draws are used up, or the noise is too small.
+        """
+        agreed = ledger.purchases()
+        counts = federated_data(self._experiment).counts[order.clients]
+        noise_multipliers = Bridge(self._experiment, counts).noise_multipliers(order.strengths)
+        for client, times in Counter(order.clients.tolist()).items():
+            if client not in agreed:
+                raise InvalidOrder(f"client {client} has signed no contract")
+            contract, released = agreed[client], ledger.count(client, UPDATE)
+            if released + times > contract.draws:
+                raise InvalidOrder(
+                    f"client {client} has given {released} of {contract.draws} draws, "
+                    f"{times} more are asked for"
+                )
+            asked = float(noise_multipliers[order.clients == client].min())
+            if asked < contract.noise_multiplier * (1 - LESS_NOISE):
+                raise InvalidOrder(
+                    f"client {client} agreed to the noise multiplier {contract.noise_multiplier}, "
+                    f"{asked} is asked for"
+                )
+
+
+def _offer(contract: Contract, position: int) -> Purchase:
+    """Return what is offered to one client.
+
+    Raises:
+        InvalidOrder: A number is out of range.
+    """
+    try:
+        return Purchase(
+            client=int(contract.clients[position]),
+            epsilon=float(contract.budgets[position]),
+            delta=contract.delta,
+            payment=float(contract.payments[position]),
+            draws=int(contract.draws[position]),
+            noise_multiplier=float(contract.noise_multipliers[position]),
+            report=float(contract.reports[position]),
+        )
+    except ValueError as error:
+        raise InvalidOrder(str(error)) from error
