@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedgame.cli import audit, keys, run
+from fedgame.cli import audit, keys, run, solve
 from fedgame.errors import FedgameError, RunFailed
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ def _root(
 app.command()(run.run)
 app.command()(keys.keys)
 app.add_typer(audit.app, name="audit")
+app.add_typer(solve.app, name="solve")
 
 
 def main() -> None:

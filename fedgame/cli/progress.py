@@ -69,12 +69,29 @@ def bound(value: object) -> str:
     return format_bound(float(value))
 
 
+def at_most(value: object) -> str:
+    """Return a number for a table rounded down, so that what is printed is not too much."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return "-"
+    from fedgame.reports.guarantees import format_floor
+
+    return format_floor(float(value))
+
+
 def round_line(record: Mapping[str, Any]) -> str:
-    """Return what is worth seeing of one round, as one line."""
+    """Return what is worth seeing of one round, as one line.
+
+    Args:
+        record: The fields of a RoundRecord, and `strategy`. Where privacy is bought nobody chooses
+            a strength, and clients take turns.
+    """
+    own = ("s-bar", record.get("mean_strength"), number)
+    if record.get("strategy") == "jsam":
+        own = ("clients", record.get("clients"), number)
     parts = [
         ("accuracy", record.get("accuracy"), number),
         ("loss", record.get("loss"), number),
-        ("s-bar", record.get("mean_strength"), number),
+        own,
         ("worst epsilon", record.get("worst_epsilon"), bound),
         ("exploitability", record.get("exploitability"), number),
     ]
@@ -114,7 +131,7 @@ class ProgressView:
         self._live.stop()
 
     def show(self, record: Mapping[str, Any]) -> None:
-        """Show one round: the fields of a RoundRecord, and `total_rounds`."""
+        """Show one round: the fields of a RoundRecord, `total_rounds` and `strategy`."""
         done, total = int(record["round"]), int(record["total_rounds"])
         line = round_line(record)
         self._live.update(self._task, description="training", completed=done, total=total)

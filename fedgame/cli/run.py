@@ -91,11 +91,11 @@ def _in_process(experiment: Experiment, console: Console) -> dict[str, Any]:
     from fedgame.cli.progress import ProgressView
     from fedgame.runner import run_in_process
 
-    total = experiment.run.rounds
+    where = {"total_rounds": experiment.run.rounds, "strategy": experiment.run.strategy}
     with ProgressView(console, "running in this process") as view:
 
         def listener(record: RoundRecord) -> None:
-            view.show({**asdict(record), "total_rounds": total})
+            view.show(asdict(record) | where)
 
         # stdout is for the summary alone
         try:

@@ -10,8 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedgame.cli.progress import bound, number
+from fedgame.cli.progress import at_most, bound, number
 from fedgame.errors import RunFailed
+from fedgame.reports.deals import SPENT_BY
 
 MAX_CLIENTS = 20
 
@@ -25,7 +26,19 @@ _CLIENT_COLUMNS = {
     "claimed delta": "claimed_delta",
     "sound delta at epsilon 1": "sound_delta_at_epsilon_1",
 }
-_BOUNDS = {"guarantee", "realised", "sound_delta_at_epsilon_1"}
+# broken by hand, so that the table fits 80 characters
+_DEAL_COLUMNS = {
+    "client": "id",
+    "report": "report",
+    "virtual\ncost": "virtual_cost",
+    "proba-\nbility": "probability",
+    "bought": "bought",
+    "spent": "spent",
+    "payment": "payment",
+    "draws": "released",
+}
+_BOUNDS = {"guarantee", "realised", "sound_delta_at_epsilon_1", "spent"}
+_BUDGETS = {"bought"}
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -63,37 +76,57 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
 
 
 def _overview(summary: Mapping[str, Any]) -> Table:
-    table = Table(title=f"{summary.get('cell') or 'run'} on {summary.get('task')}")
+    bought = summary.get("procurement")
+    system = bought.get("mechanism") if bought else summary.get("cell")
+    table = Table(title=f"{system or 'run'} on {summary.get('task')}")
     table.add_column("after the last round", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
-    rows: dict[str, object] = {
+    worst = f"worst guarantee (epsilon at delta {number(summary.get('delta'))})"
+    uncovered = ", not all is covered" if summary.get("unaccounted") else ""
+    guarantee = {worst: f"{bound(summary.get('worst_epsilon'))}{uncovered}"}
+    rows = {
         "rounds": f"{summary.get('rounds')} of {summary.get('planned_rounds')}",
         "accuracy": number(summary.get("accuracy")),
         "loss": number(summary.get("loss")),
-        "s-bar (mean strength)": number(summary.get("s_bar")),
-        f"worst guarantee (epsilon at delta {number(summary.get('delta'))})": bound(
-            summary.get("worst_epsilon")
-        )
-        + (", not all is covered" if summary.get("unaccounted") else ""),
-        "exploitability": number(summary.get("exploitability")),
     }
+    if bought:
+        rows |= {
+            "participants": f"{bought.get('participants')} of {summary.get('population')}",
+            "total payment": number(bought.get("total_payment")),
+            "expected cost": number(bought.get("expected_cost")),
+        } | guarantee
+    else:
+        rows["s-bar (mean strength)"] = number(summary.get("s_bar"))
+        rows |= guarantee
+        rows["exploitability"] = number(summary.get("exploitability"))
     for name, value in rows.items():
-        table.add_row(name, str(value))
+        table.add_row(name, value)
     return table
 
 
 def _client_table(clients: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> Table:
-    accountant, neighbours = summary.get("accountant"), summary.get("neighbours")
-    table = Table(title=f"clients: epsilon by {accountant}, neighbours {neighbours}")
-    for name in _CLIENT_COLUMNS:
+    neighbours = summary.get("neighbours")
+    columns, file = _CLIENT_COLUMNS, "clients.csv"
+    captions = []
+    title = f"clients: epsilon by {summary.get('accountant')}, neighbours {neighbours}"
+    if summary.get("procurement"):
+        columns, file = _DEAL_COLUMNS, "purchases.csv"
+        captions.append("bought is rounded down, spent is rounded up")
+        title = f"clients: epsilon bought, spent by {SPENT_BY}; neighbours {neighbours}"
+    table = Table(title=title)
+    for name in columns:
         table.add_column(name, justify="right")
     for client in clients[:MAX_CLIENTS]:
-        table.add_row(
-            *(
-                (bound if field in _BOUNDS else number)(client.get(field))
-                for field in _CLIENT_COLUMNS.values()
-            )
-        )
+        table.add_row(*(_cell(field, client.get(field)) for field in columns.values()))
     if len(clients) > MAX_CLIENTS:
-        table.caption = f"{len(clients) - MAX_CLIENTS} more in clients.csv"
+        captions.append(f"{len(clients) - MAX_CLIENTS} more in {file}")
+    table.caption = "; ".join(captions)
     return table
+
+
+def _cell(field: str, value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if field in _BOUNDS:
+        return bound(value)
+    return at_most(value) if field in _BUDGETS else number(value)

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Sequence
 
-from fedgame.reports.guarantees import (
-    NO_CLAIM,
-    NOT_COVERED,
-    GuaranteeRow,
-    format_bound,
-    format_number,
+from fedgame.reports.guarantees import NO_CLAIM, NOT_COVERED, GuaranteeRow, format_number
+from fedgame.reports.sortable_table import (
+    MAX_ROWS,
+    Column,
+    bound_column,
+    largest,
+    number_column,
+    sortable_table,
 )
 from fedgame.reports.summary import Config
 
-MAX_ROWS = 2_000
-"""Of more clients than this the table shows those with the largest guarantees."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its title, the value that it sorts by, that value's format, and a CSS class."""
-
-    title: str
-    value: Callable[[GuaranteeRow], float | str | None]
-    text: Callable[[GuaranteeRow], str]
-    style: str = ""
+__all__ = ["MAX_ROWS", "client_table"]
 
 
 def client_table(rows: Sequence[GuaranteeRow], config: Config) -> str:
@@ -37,74 +25,37 @@ def client_table(rows: Sequence[GuaranteeRow], config: Config) -> str:
         rows: At least one row.
         config: The resolved configuration; delta and the accountant's name label the columns.
     """
-    shown = list(rows)
-    basis = f"{_basis(config)}Bounds are rounded up. A click on a header sorts."
-    if len(rows) > MAX_ROWS:
-        shown = sorted(rows, key=lambda row: row.client.guarantee, reverse=True)[:MAX_ROWS]
-        basis += (
-            f" Shown are the {MAX_ROWS:,} of {len(rows):,} clients with the largest guaranteed ε; "
-            "clients.csv has all."
-        )
+    shown, which = largest(rows, lambda row: row.client.guarantee, "guaranteed ε", "clients.csv")
+    basis = f"{_basis(config)}Bounds are rounded up. A click on a header sorts.{which}"
     columns = _columns(shown, config)
-    head = "".join(
-        f'<th scope="col" class="{column.style}"><button type="button">'
-        f"{_unbroken(column.title)}</button></th>"
-        for column in columns
-    )
-    body = "".join(_row(row, columns) for row in shown)
-    return (
-        f'<p class="basis" id="basis">{escape(basis)}</p>'
-        '<div class="filter"><label for="filter">Filter clients</label>'
-        '<input id="filter" type="search" autocomplete="off" spellcheck="false">'
-        f'<output id="shown" for="filter">{len(shown):,} of {len(shown):,} shown</output></div>'
-        '<div class="scroll" role="region" aria-label="Guarantees of each client" tabindex="0">'
-        '<table id="clients" aria-describedby="basis">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    return sortable_table(shown, columns, basis=basis, label="Guarantees of each client")
 
 
-def _row(row: GuaranteeRow, columns: Sequence[Column]) -> str:
-    cells = []
-    for column in columns:
-        style = column.style
-        if column.title == "Claim is" and row.verdict == NOT_COVERED:
-            style += " flag"
-        key = escape(_sort_key(column.value(row)))
-        cells.append(f'<td class="{style}" data-sort="{key}">{escape(column.text(row))}</td>')
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _unbroken(title: str) -> str:
-    """Escape a title, and keep the parts of its equation on one line."""
-    return escape(title).replace(" = ", "&nbsp;=&nbsp;")
-
-
-def _sort_key(value: float | str | None) -> str:
-    """Return what the page's script sorts by; empty values come last."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return "Infinity" if value == math.inf else str(value)
-
-
-def _columns(rows: Sequence[GuaranteeRow], config: Config) -> list[Column]:
+def _columns(rows: Sequence[GuaranteeRow], config: Config) -> list[Column[GuaranteeRow]]:
     columns = [
         Column("Client", lambda row: row.client.id, lambda row: str(row.client.id)),
-        _bound("Guaranteed ε", lambda row: row.client.guarantee, "strong"),
-        _bound("Realised ε", lambda row: row.client.realised),
+        bound_column("Guaranteed ε", lambda row: row.client.guarantee, "strong"),
+        bound_column("Realised ε", lambda row: row.client.realised),
         Column(_claim_title(rows), lambda row: row.claimed_value, _claim),
-        _bound("Sound δ at ε = 1", lambda row: row.client.sound_delta_at_epsilon_1),
+        bound_column("Sound δ at ε = 1", lambda row: row.client.sound_delta_at_epsilon_1),
     ]
     if any(row.verdict != NO_CLAIM for row in rows):
-        columns.append(Column("Claim is", lambda row: row.verdict, lambda row: row.verdict, "text"))
+        columns.append(
+            Column("Claim is", lambda row: row.verdict, lambda row: row.verdict, "text", _uncovered)
+        )
     if any(row.client.beta is not None for row in rows):
-        columns.append(_number("β", lambda row: row.client.beta, digits=3))
+        columns.append(number_column("β", lambda row: row.client.beta, digits=3))
     return [
         *columns,
-        _number("Strength", lambda row: row.client.strength),
-        _number("Noise multiplier", lambda row: row.client.noise_multiplier),
-        _number("Examples", lambda row: row.client.num_examples, digits=9),
+        number_column("Strength", lambda row: row.client.strength),
+        number_column("Noise multiplier", lambda row: row.client.noise_multiplier),
+        number_column("Examples", lambda row: row.client.num_examples, digits=9),
         *_other_accountants(rows, config),
     ]
+
+
+def _uncovered(row: GuaranteeRow) -> bool:
+    return row.verdict == NOT_COVERED
 
 
 def _claim(row: GuaranteeRow) -> str:
@@ -123,18 +74,10 @@ def _basis(config: Config) -> str:
     return f"ε at δ = {format_number(float(delta))}, by {name} unless the header says otherwise. "
 
 
-def _other_accountants(rows: Sequence[GuaranteeRow], config: Config) -> list[Column]:
+def _other_accountants(rows: Sequence[GuaranteeRow], config: Config) -> list[Column[GuaranteeRow]]:
     names = {name for row in rows for name in row.client.epsilon}
     return [_by_accountant(name) for name in sorted(names - {config.get("accountant.name")})]
 
 
-def _by_accountant(name: str) -> Column:
-    return _bound(f"Realised by {name}", lambda row: row.client.epsilon.get(name))
-
-
-def _number(title: str, value: Callable[[GuaranteeRow], float | None], digits: int = 4) -> Column:
-    return Column(title, value, lambda row: format_number(value(row), digits))
-
-
-def _bound(title: str, value: Callable[[GuaranteeRow], float | None], style: str = "") -> Column:
-    return Column(title, value, lambda row: format_bound(value(row)), style)
+def _by_accountant(name: str) -> Column[GuaranteeRow]:
+    return bound_column(f"Realised by {name}", lambda row: row.client.epsilon.get(name))

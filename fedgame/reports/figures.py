@@ -1,34 +1,32 @@
-"""The figures of a run: each a function from the result to a plotly figure, None where it is moot.
-
-One look for all: colours of Okabe and Ito, told apart by shape as well; transparent background and
-mid-grey text, which a page in light or dark mode can overrule; margins fit for a narrow screen.
-"""
+"""The figures of a run: each a function from the result to a figure, None where it is moot."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgame.reports.guarantees import format_number
+from fedgame.reports.style import (
+    BLUE,
+    ORANGE,
+    client_axis,
+    finish,
+    marks,
+    one_two_five,
+    plottable,
+    thinned,
+)
+from fedgame.reports.summary import rounds_run, strength_rounds
 from fedgame.strategies.base import ClientRecord, RunResult
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-BLUE: Final = "#1d7fbf"
-ORANGE: Final = "#d55e00"
-GREY: Final = "#7b8087"
-GRID: Final = "rgba(128, 132, 138, 0.25)"
-FONT: Final = "-apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-
 MAX_LEVELS: Final = 12
 """More distinct strengths than this are shown in equal steps of their logarithm."""
-MAX_POINTS: Final = 2_000
-"""More clients than this are thinned evenly in the scatter plot."""
 
 
 def accuracy_and_loss(result: RunResult) -> Figure | None:
@@ -48,7 +46,7 @@ def accuracy_and_loss(result: RunResult) -> Figure | None:
     figure.add_trace(_line(result, losses, "Test loss", ORANGE, "%{y:.4g}"), row=last, col=1)
     figure.update_yaxes(title="Loss", rangemode="tozero", row=last, col=1)
     _round_axis(figure, result, row=last, col=1)
-    return _finish(figure, height=420 if classifies else 300)
+    return finish(figure, height=420 if classifies else 300)
 
 
 def mean_strength(result: RunResult) -> Figure | None:
@@ -61,7 +59,7 @@ def mean_strength(result: RunResult) -> Figure | None:
     figure = Figure(_line(result, values, "Mean strength", BLUE, "%{y:.4g}"))
     figure.update_yaxes(title="Mean strength s̄", rangemode="tozero")
     _round_axis(figure, result)
-    return _finish(figure)
+    return finish(figure)
 
 
 def strength_distribution(result: RunResult) -> Figure | None:
@@ -83,7 +81,7 @@ def strength_distribution(result: RunResult) -> Figure | None:
         "outlinewidth": 0,
     }
     heat = Heatmap(
-        x=[record.round for record in result.rounds][: len(strengths)],
+        x=strength_rounds(result),
         y=labels,
         z=shares,
         zmin=0.0,
@@ -98,7 +96,7 @@ def strength_distribution(result: RunResult) -> Figure | None:
     figure.update_yaxes(title="Strength s", type="category", showgrid=False)
     _round_axis(figure, result)
     figure.update_xaxes(showgrid=False)
-    return _finish(figure, height=400)
+    return finish(figure, height=400)
 
 
 def strength_shares(strengths: NDArray[np.float64]) -> tuple[list[str], NDArray[np.float64]]:
@@ -136,11 +134,8 @@ def epsilon_by_preference(result: RunResult) -> Figure | None:
     clients = sorted((c for c in result.clients if c.beta is not None), key=_beta)
     if not clients:
         return None
-    title = "Privacy preference β"
-    if len(clients) > MAX_POINTS:
-        title += f" ({MAX_POINTS:,} of {len(clients):,} clients)"
-        chosen = np.linspace(0, len(clients) - 1, MAX_POINTS).round().astype(int)
-        clients = [clients[k] for k in chosen]
+    title = client_axis("Privacy preference β", len(clients))
+    clients = [clients[k] for k in thinned(len(clients))]
     guarantees = [client.guarantee for client in clients]
     realised = [client.realised for client in clients]
     figure = Figure()
@@ -149,29 +144,24 @@ def epsilon_by_preference(result: RunResult) -> Figure | None:
     figure.update_xaxes(title=title)
     low, high = _beta(clients[0]), _beta(clients[-1])
     if 0 < low < high / 5:
-        ticks = _one_two_five(low, high)
+        ticks = one_two_five(low, high)
         labels = [format_number(tick) for tick in ticks]
         figure.update_xaxes(type="log", tickvals=ticks, ticktext=labels)
     figure.update_yaxes(title="ε", rangemode="tozero")
-    return _finish(figure, legend=True)
+    return finish(figure, legend=True)
 
 
 def _marks(
     clients: list[ClientRecord], values: list[float], name: str, color: str, symbol: str
 ) -> Any:
-    from plotly.graph_objects import Scatter
-
-    many = len(clients) > 50
-    line = {"color": color, "width": 1 if many else 2}
-    return Scatter(
-        x=[client.beta for client in clients],
-        y=_plottable(list(values)),
-        customdata=[client.id for client in clients],
-        mode="markers",
+    return marks(
+        [_beta(client) for client in clients],
+        values,
+        [client.id for client in clients],
         name=name,
-        marker={"color": color, "symbol": symbol, "size": 5 if many else 8, "line": line},
-        opacity=0.5 if many else 1.0,
-        hovertemplate="client %{customdata}<br>β = %{x:.4g}<br>ε = %{y:.4g}",
+        color=color,
+        symbol=symbol,
+        hover="β = %{x:.4g}<br>ε = %{y:.4g}",
     )
 
 
@@ -185,7 +175,7 @@ def exploitability(result: RunResult) -> Figure | None:
     figure = Figure(_line(result, values, "Exploitability", BLUE, "%{y:.3g}"))
     figure.update_yaxes(title="Exploitability", rangemode="tozero")
     _round_axis(figure, result)
-    return _finish(figure)
+    return finish(figure)
 
 
 def _is_game(result: RunResult) -> bool:
@@ -198,18 +188,6 @@ def _beta(client: ClientRecord) -> float:
     return client.beta if client.beta is not None else 0.0
 
 
-def _one_two_five(low: float, high: float) -> list[float]:
-    """Return ticks for a logarithmic axis: plotly's own leave a narrow range nearly bare."""
-    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
-    ticks = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
-    return [tick for tick in ticks if low / 1.1 <= tick <= high * 1.1]
-
-
-def _plottable(values: list[float | None]) -> list[float | None]:
-    """Turn what has no place on an axis into a gap."""
-    return [None if value is None or not np.isfinite(value) else float(value) for value in values]
-
-
 def _line(
     result: RunResult, values: list[float | None] | list[float], name: str, color: str, hover: str
 ) -> Any:
@@ -217,7 +195,7 @@ def _line(
 
     return Scatter(
         x=[record.round for record in result.rounds],
-        y=_plottable(list(values)),
+        y=plottable(list(values)),
         name=name,
         # A line alone would not show a single round.
         mode="lines+markers" if len(result.rounds) <= MAX_LEVELS else "lines",
@@ -227,31 +205,5 @@ def _line(
 
 
 def _round_axis(figure: Figure, result: RunResult, **where: int) -> None:
-    few = len(result.rounds) <= MAX_LEVELS
+    few = rounds_run(result) <= MAX_LEVELS
     figure.update_xaxes(title="Round", dtick=1 if few else None, tickformat="d", **where)
-
-
-def _finish(figure: Figure, height: int = 320, *, legend: bool = False) -> Figure:
-    axis = {
-        "gridcolor": GRID,
-        "zeroline": False,
-        "automargin": True,
-        "ticks": "",
-        "exponentformat": "power",
-        "title_standoff": 8,
-    }
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis)
-    figure.update_layout(
-        template="none",
-        autosize=True,
-        height=height,
-        margin={"l": 48, "r": 12, "t": 12, "b": 40},
-        paper_bgcolor="rgba(0, 0, 0, 0)",
-        plot_bgcolor="rgba(0, 0, 0, 0)",
-        font={"family": FONT, "size": 13, "color": GREY},
-        hoverlabel={"bgcolor": "#20252b", "bordercolor": "#20252b", "font": {"color": "#ffffff"}},
-        showlegend=legend,
-        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": -0.22, "yanchor": "top"},
-    )
-    return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 from fedgame.reports.summary import Config
 from fedgame.strategies.base import ClientRecord, RunResult
@@ -147,6 +147,15 @@ def format_bound(value: float | None, digits: int = 4) -> str:
     '4.969'
     """
     return _format(value, digits, ROUND_CEILING)
+
+
+def format_floor(value: float | None, digits: int = 4) -> str:
+    """Return a lower bound, or a budget, rounded down, so that what is printed is not too much.
+
+    >>> format_floor(4.96899)
+    '4.968'
+    """
+    return _format(value, digits, ROUND_FLOOR)
 
 
 def _format(value: float | None, digits: int, rounding: str) -> str:

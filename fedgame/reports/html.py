@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from fedgame.reports import figures, template
+from fedgame.reports import figures, procurement_section
 from fedgame.reports.client_table import client_table
 from fedgame.reports.guarantees import (
     format_bound,
@@ -15,11 +15,13 @@ from fedgame.reports.guarantees import (
     guarantee_rows,
     verdict_summary,
 )
+from fedgame.reports.page import Plot, key_numbers, render_page
 from fedgame.reports.summary import (
     Config,
     last_exploitability,
     model_sha256,
     population,
+    rounds_run,
     worst_epsilon,
 )
 from fedgame.strategies.base import RunResult
@@ -82,22 +84,25 @@ def render_report(result: RunResult, config: Config, versions: Mapping[str, str]
             _header(result, config),
             _notes(result, config),
             _key_numbers(result, config),
+            procurement_section.purchase_section(result.procurement) if result.procurement else "",
             _guarantees(result, config),
         )
     )
-    plots, scripts = _plots(result)
-    body += plots + _settings(result, config, versions)
-    return template.PAGE.substitute(
-        policy=template.POLICY,
-        title=escape(_title(result, config)),
-        style=template.STYLE,
-        body=body,
-        scripts=scripts + f"<script>{template.SCRIPT}</script>",
+    own = FIGURES if result.procurement is None else procurement_section.FIGURES
+    drawn = ((title, draw(result), caption) for title, draw, caption in own)
+    return render_page(
+        _title(result, config),
+        body,
+        [Plot(title, figure, caption) for title, figure, caption in drawn if figure is not None],
+        after=_settings(result, config, versions),
+        numbers="metrics.csv" if result.procurement is None else "the run folder",
     )
 
 
 def _title(result: RunResult, config: Config) -> str:
     cell, task = config.get("cell", "federated run"), config.get("task.name")
+    if result.procurement is not None:
+        cell = result.procurement.mechanism
     clients = f"{population(result, config):,} clients"
     return f"{cell} on {task}, {clients}" if task is not None else f"{cell}, {clients}"
 
@@ -111,7 +116,8 @@ def headline(result: RunResult, config: Config) -> str:
 
 
 def _outcome(result: RunResult, config: Config) -> str:
-    done, planned = len(result.rounds), config.get("rounds", len(result.rounds))
+    done = rounds_run(result)
+    planned = config.get("rounds", done)
     rounds = f"{done} of {planned} rounds"
     reason = f": {result.reason.rstrip('.')}" if result.reason else ""
     if result.status != "finished":
@@ -175,13 +181,25 @@ def _notes(result: RunResult, config: Config) -> str:
 
 def _key_numbers(result: RunResult, config: Config) -> str:
     last = result.rounds[-1] if result.rounds else None
-    realised = [client.realised for client in result.clients]
-    exploitability = last_exploitability(result)
     neighbours = f"{config.get('training.neighbours', 'unknown')} neighbours"
+    bought = result.procurement
+    own = procurement_section.key_numbers(bought) if bought else _game_numbers(result, config)
     numbers = [
         ("Test accuracy", f"{last.accuracy:.1%}" if last and last.accuracy is not None else "", ""),
         ("Test loss", format_number(last.loss) if last else "", ""),
         ("Largest guaranteed ε", format_bound(worst_epsilon(result)), neighbours),
+        *own,
+        ("Rounds", f"{rounds_run(result):,}", f"of {config.get('rounds', 'unknown')} planned"),
+        ("Wall time", f"{sum(record.seconds for record in result.rounds):,.0f} s", "all rounds"),
+    ]
+    return key_numbers(numbers)
+
+
+def _game_numbers(result: RunResult, config: Config) -> list[tuple[str, str, str]]:
+    last = result.rounds[-1] if result.rounds else None
+    realised = [client.realised for client in result.clients]
+    exploitability = last_exploitability(result)
+    return [
         (
             "Largest realised ε",
             format_bound(max(realised)) if realised else "",
@@ -193,19 +211,12 @@ def _key_numbers(result: RunResult, config: Config) -> str:
             format_number(exploitability, 3) if exploitability is not None else "",
             "",
         ),
-        ("Rounds", f"{len(result.rounds):,}", f"of {config.get('rounds', 'unknown')} planned"),
-        ("Wall time", f"{sum(record.seconds for record in result.rounds):,.0f} s", "all rounds"),
     ]
-    items = "".join(
-        f'<div><dt>{escape(name)}</dt><dd class="value">{escape(value)}</dd>'
-        f'<dd class="detail">{escape(detail)}</dd></div>'
-        for name, value, detail in numbers
-        if value
-    )
-    return f'<dl class="key">{items}</dl>'
 
 
 def _guarantees(result: RunResult, config: Config) -> str:
+    if result.procurement is not None:
+        return procurement_section.deals_section(result, config)
     rows = guarantee_rows(result, config)
     if not rows:
         return ""
@@ -218,33 +229,6 @@ def _guarantees(result: RunResult, config: Config) -> str:
         f"<section><h2>Guarantees, client by client</h2><p>{escape(text)}</p>"
         f"{client_table(rows, config)}</section>"
     )
-
-
-def _plots(result: RunResult) -> tuple[str, str]:
-    """Return the figures' section, and the scripts that hold plotly and the figures' data."""
-    sections, scripts = [], []
-    for number, (title, draw, caption) in enumerate(FIGURES, start=1):
-        figure = draw(result)
-        if figure is None:
-            continue
-        identifier = f"figure-{number}"
-        sections.append(
-            f"<figure><figcaption><h3>{escape(title)}</h3>{escape(caption)}</figcaption>"
-            f'<div class="plot" id="{identifier}" role="img" aria-label="{escape(title)}" '
-            f'style="min-height:{figure.layout.height}px"></div></figure>'
-        )
-        # "<" occurs in JSON inside strings only; escaped, no text can end the script element.
-        data = str(figure.to_json()).replace("<", "\\u003c")
-        scripts.append(f'<script type="application/json" id="{identifier}-data">{data}</script>')
-    if not sections:
-        return "", ""
-    from plotly.offline import get_plotlyjs
-
-    missing = (
-        "<noscript><p>The figures need JavaScript; metrics.csv has the numbers.</p></noscript>"
-    )
-    section = f"<section><h2>Figures</h2>{missing}{''.join(sections)}</section>"
-    return section, "".join(scripts) + f"<script>{get_plotlyjs()}</script>"
 
 
 def _settings(result: RunResult, config: Config, versions: Mapping[str, str]) -> str:

@@ -6,14 +6,11 @@ summary comes last: a folder with a summary.json has everything else.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
@@ -23,9 +20,18 @@ from typing import Any
 import numpy as np
 
 from fedgame.errors import ConfigError, RunFailed
+from fedgame.reports.csv_tables import (
+    METRICS,
+    client_rows,
+    csv_text,
+    metrics_row,
+    metrics_rows,
+    purchase_rows,
+    strength_rows,
+)
 from fedgame.reports.html import render_report
 from fedgame.reports.summary import Config, Setting, model_sha256, summarise
-from fedgame.strategies.base import ClientRecord, RoundRecord, RunResult
+from fedgame.strategies.base import RoundRecord, RunResult
 
 __all__ = [
     "append_metrics",
@@ -39,7 +45,6 @@ __all__ = [
 
 PACKAGES = ("fedgame", "flwr", "torch", "numpy")
 WRITABLE = "must be a folder that can be written"
-METRICS = tuple(field.name for field in fields(RoundRecord))
 
 
 def create_run_folder(output_dir: Path, name: str, *, create_parents: bool = False) -> Path:
@@ -103,8 +108,8 @@ def append_metrics(folder: Path, record: RoundRecord) -> None:
     path = folder / "metrics.csv"
     try:
         with path.open("a", encoding="utf-8", newline="") as stream:
-            rows = [_metrics_row(record)]
-            stream.write(_csv(rows if stream.tell() else [METRICS, *rows]))
+            rows = [metrics_row(record)]
+            stream.write(csv_text(rows if stream.tell() else [METRICS, *rows]))
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
@@ -128,10 +133,15 @@ def write_run(
     """
     versions = collect_versions() if versions is None else versions
     write_settings(folder, config, versions)
-    metrics = [METRICS, *(_metrics_row(record) for record in result.rounds)]
-    _write(folder / "metrics.csv", _csv(metrics).encode())
-    _write(folder / "clients.csv", _csv(_client_rows(result.clients)).encode())
-    _write(folder / "strengths.csv", _csv(_strength_rows(result)).encode())
+    tables = {
+        "metrics.csv": metrics_rows(result),
+        "clients.csv": client_rows(result.clients),
+        "strengths.csv": strength_rows(result),
+    }
+    if result.procurement is not None:
+        tables["purchases.csv"] = purchase_rows(result)
+    for name, rows in tables.items():
+        _write(folder / name, csv_text(rows).encode())
     _write(folder / "model.safetensors", _model(result))
     _write(folder / "report.html", render_report(result, config, versions).encode())
     summary = summarise(result, config)
@@ -187,42 +197,6 @@ def toml_value(value: Setting) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(float(value)) if isinstance(value, float) else str(int(value))
-
-
-def _csv(rows: Iterable[Sequence[object]]) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
-
-
-def _metrics_row(record: RoundRecord) -> list[object]:
-    return [getattr(record, name) for name in METRICS]
-
-
-def _client_rows(clients: Sequence[ClientRecord]) -> Iterable[list[object]]:
-    accountants = sorted({name for client in clients for name in client.epsilon})
-    before = ("id", "num_examples", "beta", "strength", "noise_multiplier", "guarantee", "realised")
-    after = ("claimed_delta", "sound_delta_at_epsilon_1")
-    yield [*before, *(f"epsilon_{name}" for name in accountants), *after]
-    for client in clients:
-        yield [
-            *(getattr(client, name) for name in before),
-            *(client.epsilon.get(name) for name in accountants),
-            *(getattr(client, name) for name in after),
-        ]
-
-
-def _strength_rows(result: RunResult) -> Iterable[list[object]]:
-    ids: Sequence[int] = [client.id for client in result.clients]
-    rounds, columns = result.strengths.shape
-    if len(ids) != columns:
-        ids = range(columns)
-    yield ["round", *(f"client_{client}" for client in ids)]
-    numbers = [record.round for record in result.rounds]
-    if len(numbers) != rounds:
-        numbers = list(range(1, rounds + 1))
-    for number, row in zip(numbers, result.strengths.tolist(), strict=True):
-        yield [number, *(None if np.isnan(value) else value for value in row)]
 
 
 def _model(result: RunResult) -> bytes:

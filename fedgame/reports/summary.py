@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgame.strategies.base import ClientRecord, RoundRecord, RunResult
+from fedgame.reports.deals import Deal, deals, draws, participants
+from fedgame.strategies.base import ClientRecord, ProcurementRecord, RoundRecord, RunResult
 
 Setting: TypeAlias = str | int | float | bool
 Config: TypeAlias = Mapping[str, Setting]
@@ -52,6 +53,22 @@ def population(result: RunResult, config: Config) -> int:
     return len(result.clients) or int(config.get("num-clients", 0))
 
 
+def rounds_run(result: RunResult) -> int:
+    """Return the number of the last round that was recorded; rounds in between may not be."""
+    return result.rounds[-1].round if result.rounds else 0
+
+
+def strength_rounds(result: RunResult) -> list[int]:
+    """Return the number of the round of each row of `result.strengths`.
+
+    There is a row for each recorded round, or, where recording skipped rounds, for every round.
+    """
+    rows = len(result.strengths)
+    if rows == len(result.rounds):
+        return [record.round for record in result.rounds]
+    return list(range(1, rows + 1))
+
+
 def summarise(result: RunResult, config: Config) -> dict[str, Any]:
     """Return the summary of a run, ready for `json.dumps(..., allow_nan=False)`.
 
@@ -61,13 +78,15 @@ def summarise(result: RunResult, config: Config) -> dict[str, Any]:
 
     Returns:
         Plain Python values only. Numbers are finite: an infinite or undefined one becomes None.
+        "procurement" is None, and a client has no report, payment and so on, where nothing was
+        bought; where something was, "cell" is None.
     """
     last: RoundRecord | None = result.rounds[-1] if result.rounds else None
     summary = {
         "status": result.status,
         "reason": result.reason,
         "strategy": config.get("strategy.name", config.get("strategy")),
-        "cell": config.get("cell"),
+        "cell": config.get("cell") if result.procurement is None else None,
         "task": config.get("task.name"),
         "mode": config.get("mode"),
         "neighbours": config.get("training.neighbours"),
@@ -75,7 +94,7 @@ def summarise(result: RunResult, config: Config) -> dict[str, Any]:
         "accountant": config.get("accountant.name"),
         "population": population(result, config),
         "seed": config.get("seed"),
-        "rounds": len(result.rounds),
+        "rounds": rounds_run(result),
         "planned_rounds": config.get("rounds"),
         "accuracy": last.accuracy if last else None,
         "loss": last.loss if last else None,
@@ -85,10 +104,52 @@ def summarise(result: RunResult, config: Config) -> dict[str, Any]:
         "worst_epsilon": worst_epsilon(result),
         "notes": result.notes,
         "unaccounted": result.unaccounted,
-        "clients": [_client(client) for client in result.clients],
+        "procurement": _procurement(result.procurement) if result.procurement else None,
+        "clients": _clients(result),
     }
     finite: dict[str, Any] = _finite(summary)
     return finite
+
+
+def _procurement(record: ProcurementRecord) -> dict[str, Any]:
+    implied = record.implied_q
+    return {
+        "mechanism": record.mechanism,
+        "eta": record.eta,
+        "q": record.q,
+        "epsilon_max": record.epsilon_max,
+        "expected_cost": record.expected_cost,
+        "total_payment": record.total_payment,
+        "objective": record.objective,
+        "threshold": record.threshold,
+        "cap_binds": record.cap_binds,
+        "ironed": record.ironed,
+        "kkt_residual": record.kkt_residual,
+        "brute_force_gap": record.brute_force_gap,
+        "implied_q": implied and dict(zip(("min", "median", "max"), implied, strict=True)),
+        "participants": participants(record),
+        "draws": draws(record),
+    }
+
+
+def _clients(result: RunResult) -> list[dict[str, Any]]:
+    if result.procurement is None:
+        return [_client(client) for client in result.clients]
+    return [_client(deal.client) | _deal(deal) for deal in deals(result)]
+
+
+def _deal(deal: Deal) -> dict[str, Any]:
+    purchase = deal.purchase
+    return {
+        "report": purchase.report,
+        "virtual_cost": purchase.virtual_cost,
+        "probability": purchase.probability,
+        "bought": purchase.budget,
+        "spent": deal.spent,
+        "payment": purchase.payment,
+        "scheduled": purchase.scheduled,
+        "released": purchase.released,
+    }
 
 
 def _client(client: ClientRecord) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fedgame.cli.progress import ProgressView, number, read_mark, round_line
+from fedgame.cli.progress import ProgressView, at_most, bound, number, read_mark, round_line
 
 RECORD: dict[str, Any] = {
     "round": 3,
@@ -70,6 +70,28 @@ def test_numbers_in_tables(value: object, shown: str) -> None:
 
 def test_a_round_shows_what_it_has() -> None:
     assert round_line(RECORD) == "accuracy 0.9  loss 0.5123  s-bar 0.25  worst epsilon 1.5"
+
+
+def test_a_round_of_a_purchase_shows_who_took_part_and_no_strength() -> None:
+    record = {**RECORD, "strategy": "jsam"}
+    assert round_line(record) == "accuracy 0.9  loss 0.5123  clients 5  worst epsilon 1.5"
+    assert "s-bar 0.25" in round_line({**RECORD, "strategy": "mfpg"})
+
+
+@pytest.mark.parametrize(
+    ("value", "down", "up"),
+    [
+        (0.123456, "0.1234", "0.1235"),
+        (0.99999, "0.9999", "1"),
+        (0, "0", "0"),
+        (2, "2", "2"),
+        (None, "-", "-"),
+        (float("nan"), "-", "-"),
+        ("text", "-", "-"),
+    ],
+)
+def test_budgets_are_rounded_down_and_bounds_up(value: object, down: str, up: str) -> None:
+    assert (at_most(value), bound(value)) == (down, up)
 
 
 def view_lines(total: int) -> list[str]:

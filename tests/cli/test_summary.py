@@ -59,6 +59,70 @@ def test_everything_that_a_run_reached_is_shown() -> None:
     assert "report: /runs/one/report.html\n" in text
 
 
+def purchase(clients: int) -> dict[str, Any]:
+    client = {
+        "report": 0.3125,
+        "virtual_cost": 0.625,
+        "probability": 0.03125,
+        "bought": 1.23456,
+        "spent": 1.22222,
+        "payment": 0.765625,
+        "scheduled": 12345,
+        "released": 12344,
+    }
+    content = summary(0)
+    return {
+        **content,
+        "strategy": "jsam",
+        "cell": None,
+        "population": clients,
+        "exploitability": None,
+        "procurement": {
+            "mechanism": "jsam",
+            "total_payment": 5.1234567,
+            "expected_cost": 4.7654321,
+            "participants": 1,
+            "draws": 12344,
+        },
+        "clients": [{"id": k, **client} for k in range(clients)],
+    }
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """Return the cells of a table's body by the first of them."""
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines()]
+    return {first: rest for first, *rest in (row for row in cells if row)}
+
+
+def test_a_purchase_is_shown_in_its_own_terms() -> None:
+    text = shown(purchase(2))
+    assert "jsam on logistic" in text
+    found = rows(text)
+    assert found["participants"] == ["1 of 2"]
+    assert found["total payment"] == ["5.123"]
+    assert found["expected cost"] == ["4.765"]
+    assert found["accuracy"] == ["0.875"]
+    assert found["worst guarantee (epsilon at delta 1e-05)"] == ["1.969"]
+    for absent in ("s-bar", "exploitability", "beta", "strength", "mfpg"):
+        assert absent not in text
+
+
+def test_a_seller_s_budget_is_rounded_down_and_what_it_spent_up() -> None:
+    text = shown(purchase(2))
+    expected = ["0.3125", "0.625", "0.03125", "1.234", "1.223", "0.7656", "12344"]
+    assert rows(text)["1"] == expected
+    assert "bought is rounded down, spent is rounded up" in text
+
+
+def test_many_sellers_are_cut_and_fit_80_characters() -> None:
+    stream = io.StringIO()
+    print_summary(Console(file=stream, width=80), purchase(MAX_CLIENTS + 7))
+    text = stream.getvalue()
+    assert "7 more in purchases.csv" in " ".join(text.split())
+    assert text.count("1.234") == MAX_CLIENTS
+    assert "…" not in text
+
+
 def test_many_clients_are_cut_and_counted() -> None:
     text = shown(summary(MAX_CLIENTS + 7))
     assert "7 more in clients.csv" in text

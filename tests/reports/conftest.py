@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import plotly.offline
 import pytest
 
-from fedgame.strategies.base import ClientRecord, RoundRecord, RunResult
+from fedgame.strategies.base import (
+    ClientRecord,
+    ProcurementRecord,
+    Purchase,
+    RoundRecord,
+    RunResult,
+)
 
 MakeResult = Callable[..., RunResult]
 
@@ -59,6 +66,60 @@ def build_result(
     return RunResult(**(values | changes))
 
 
+def build_purchase(client: int, clients: int) -> Purchase:
+    """Return the purchase from one client; the dearest quarter sells nothing.
+
+    Client 0 releases two updates fewer than scheduled, client 1 is never drawn.
+    """
+    report = (client + 1) / (clients + 1)
+    sells = client < 0.75 * clients
+    scheduled = 0 if client == 1 or not sells else 7 + client % 3
+    return Purchase(
+        report=report,
+        virtual_cost=2 * report,
+        probability=1 / (client + 2) if sells else 0.0,
+        budget=1.234567 / (client + 1) if sells else 0.0,
+        payment=0.7654321 / (client + 1) if sells else 0.0,
+        scheduled=scheduled,
+        released=scheduled - 2 if client == 0 else scheduled,
+    )
+
+
+def build_jsam(clients: int = 4, rounds: int = 3, every: int = 5, **changes: Any) -> RunResult:
+    """Return a run that bought privacy and recorded a round in `every`.
+
+    A client spends what it released of its budget; `changes` replace fields of the procurement.
+    """
+    result = build_result(clients, rounds, game=False)
+    purchases = tuple(build_purchase(client, clients) for client in range(clients))
+    spent = [p.budget * p.released / max(p.scheduled, 1) * 0.99 for p in purchases]
+    values: dict[str, Any] = {
+        "mechanism": "jsam",
+        "eta": 5.0,
+        "q": 1.5,
+        "epsilon_max": 10.0,
+        "expected_cost": 1.3141592,
+        "objective": 8.765432,
+        "threshold": sum(p.probability > 0 for p in purchases),
+        "cap_binds": False,
+        "ironed": False,
+        "kkt_residual": 3.21e-13,
+        "brute_force_gap": None,
+        "implied_q": (10.034, 12.456, 18.207),
+        "purchases": purchases,
+        "used": tuple(0.25 * (t + 1) for t in range(rounds)),
+    }
+    return replace(
+        result,
+        rounds=tuple(replace(r, round=every * r.round) for r in result.rounds),
+        clients=tuple(
+            replace(c, epsilon={"pld": e, "rdp": 1.1 * e}, guarantee=p.budget, realised=1.1 * e)
+            for c, p, e in zip(result.clients, purchases, spent, strict=True)
+        ),
+        procurement=ProcurementRecord(**(values | changes)),
+    )
+
+
 @pytest.fixture(autouse=True)
 def _small_plotly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the tests that do not ask for `real_plotly` five megabytes a page."""
@@ -74,6 +135,16 @@ def real_plotly() -> None:
 @pytest.fixture
 def make_result() -> MakeResult:
     return build_result
+
+
+@pytest.fixture
+def make_jsam() -> MakeResult:
+    return build_jsam
+
+
+@pytest.fixture
+def jsam_config(config: dict[str, str | int | float | bool]) -> dict[str, Any]:
+    return config | {"strategy": "jsam", "rounds": 15, "game.name": "none"}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedgame.reports import figures
+from fedgame.reports import figures, style
 from fedgame.reports.html import FIGURES
 
 
@@ -71,10 +71,28 @@ def test_strengths_off_a_grid_are_binned() -> None:
     np.testing.assert_allclose(shares.sum(axis=0), 1.0)
 
 
-def test_thinned_scatter_says_so(make_result: Any) -> None:
-    figure = figures.epsilon_by_preference(make_result(clients=figures.MAX_POINTS + 1, rounds=1))
+def test_columns_of_skipped_rounds_keep_their_numbers(make_result: Any) -> None:
+    result = make_result(rounds=6)
+    figure = figures.strength_distribution(replace(result, rounds=result.rounds[2::3]))
     assert figure is not None
-    assert [len(trace.x) for trace in figure.data] == [figures.MAX_POINTS] * 2
+    (heat,) = figure.data
+    assert list(heat.x) == [1, 2, 3, 4, 5, 6]
+    assert heat.z.shape[1] == 6
+
+
+def test_a_tick_a_round_is_for_few_rounds_however_few_are_recorded(make_result: Any) -> None:
+    result = make_result(rounds=2)
+    skipped = tuple(replace(record, round=500 * record.round) for record in result.rounds)
+    for rounds, dtick in ((result.rounds, 1), (skipped, None)):
+        figure = figures.accuracy_and_loss(replace(result, rounds=rounds))
+        assert figure is not None
+        assert figure.layout.xaxis2.dtick == dtick
+
+
+def test_thinned_scatter_says_so(make_result: Any) -> None:
+    figure = figures.epsilon_by_preference(make_result(clients=style.MAX_POINTS + 1, rounds=1))
+    assert figure is not None
+    assert [len(trace.x) for trace in figure.data] == [style.MAX_POINTS] * 2
     assert "2,000 of 2,001 clients" in figure.layout.xaxis.title.text
 
 

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -12,54 +10,7 @@ import pytest
 from fedgame.reports.client_table import MAX_ROWS
 from fedgame.reports.guarantees import NO_CLAIM
 from fedgame.reports.html import ADVERSARY, FROM_SEED, headline, render_report
-
-VOID = {"meta", "input", "link", "img", "br", "hr"}
-
-
-class Page(HTMLParser):
-    """Collects what a page loads, its text, its table and its scripts, and checks its nesting."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.loads: list[tuple[str, str, str]] = []
-        self.attributes: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.scripts: list[tuple[dict[str, str | None], str]] = []
-        self.rows: list[list[str]] = []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes.append((tag, dict(attrs)))
-        for name, value in attrs:
-            if name in {"src", "href", "srcset", "data", "poster", "action"}:
-                self.loads.append((tag, name, value or ""))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in {"td", "th"}:
-            self.rows[-1].append("")
-        if tag == "script":
-            self.scripts.append((dict(attrs), ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            attributes, text = self.scripts[-1]
-            self.scripts[-1] = (attributes, text + data)
-        elif self.open and self.open[-1] != "style":
-            self.text.append(data)
-        if {"td", "th"} & set(self.open):
-            self.rows[-1][-1] += data
-
-    @property
-    def words(self) -> str:
-        return " ".join(self.text).replace("\N{NO-BREAK SPACE}", " ")
+from tests.html_page import Page
 
 
 @pytest.mark.usefixtures("real_plotly")
@@ -208,9 +159,8 @@ def test_each_figure_has_data_and_plotly_comes_once(
     make_result: Any, config: Any, versions: Any
 ) -> None:
     page = Page(render_report(make_result(), config, versions))
-    data = [json.loads(text) for attributes, text in page.scripts if "type" in attributes]
-    assert len(data) == 5
-    assert all(figure["data"] for figure in data)
+    assert len(page.figures) == 5
+    assert all(figure["data"] for figure in page.figures)
     assert sum(len(text) > 1_000_000 for _, text in page.scripts) == 1
 
 

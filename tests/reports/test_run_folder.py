@@ -226,6 +226,63 @@ def test_strengths_read_back(tmp_path: Path, make_result: Any, config: Any) -> N
     assert rows[1]["client_2"] == ""
 
 
+def test_strengths_of_a_run_that_skipped_rounds_keep_their_numbers(
+    tmp_path: Path, make_result: Any, make_jsam: Any, config: Any
+) -> None:
+    game = make_result(rounds=6)
+    write_run(tmp_path, replace(game, rounds=game.rounds[2::3]), config)
+    assert [row["round"] for row in read_csv(tmp_path / "strengths.csv")] == list("123456")
+    assert [row["round"] for row in read_csv(tmp_path / "metrics.csv")] == ["3", "6"]
+    write_run(tmp_path, make_jsam(rounds=2, every=5), config)
+    for name in ("strengths.csv", "metrics.csv"):
+        assert [row["round"] for row in read_csv(tmp_path / name)] == ["5", "10"]
+
+
+def test_purchases_read_back(tmp_path: Path, make_jsam: Any, jsam_config: Any) -> None:
+    result = make_jsam(clients=6)
+    write_run(tmp_path, result, jsam_config)
+    assert {path.name for path in tmp_path.iterdir()} == FILES | {"purchases.csv"}
+    rows = read_csv(tmp_path / "purchases.csv")
+    assert list(rows[0]) == [
+        "client",
+        "report",
+        "virtual_cost",
+        "probability",
+        "bought",
+        "spent_pld",
+        "payment",
+        "scheduled",
+        "released",
+    ]
+    pairs = zip(result.clients, result.procurement.purchases, strict=True)
+    for row, (client, purchase) in zip(rows, pairs, strict=True):
+        assert [float(value) for value in row.values()] == [
+            client.id,
+            purchase.report,
+            purchase.virtual_cost,
+            purchase.probability,
+            purchase.budget,
+            client.epsilon["pld"],
+            purchase.payment,
+            purchase.scheduled,
+            purchase.released,
+        ]
+    assert (rows[0]["scheduled"], rows[0]["released"]) == ("7", "5")
+
+
+def test_metrics_of_a_purchase_have_the_money_used(
+    tmp_path: Path, make_jsam: Any, jsam_config: Any
+) -> None:
+    result = make_jsam()
+    for record in result.rounds:
+        append_metrics(tmp_path, record)
+    before = read_csv(tmp_path / "metrics.csv")
+    write_run(tmp_path, result, jsam_config)
+    after = read_csv(tmp_path / "metrics.csv")
+    assert [float(row.pop("money_used")) for row in after] == [0.25, 0.5, 0.75]
+    assert after == before
+
+
 def test_model_reads_back_with_its_hash(tmp_path: Path, make_result: Any, config: Any) -> None:
     result = make_result()
     summary = write_run(tmp_path, result, config)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedgame.reports.summary import model_sha256, summarise
+from fedgame.reports.summary import model_sha256, strength_rounds, summarise
 
 
 def test_model_sha256_is_over_little_endian_float32_bytes() -> None:
@@ -45,6 +45,7 @@ def test_summary_says_what_ran_and_what_came_out(make_result: Any, config: Any) 
         "worst_epsilon": 4.96801,
         "notes": ["The realised values are ex post."],
         "unaccounted": [],
+        "procurement": None,
         "clients": [],
     }
     assert summary["clients"][1] == {
@@ -108,3 +109,62 @@ def test_run_that_failed_at_once_has_a_summary(make_result: Any) -> None:
 
 def test_run_without_client_records_keeps_its_last_guarantee(make_result: Any, config: Any) -> None:
     assert summarise(make_result(clients=0, rounds=2), config)["worst_epsilon"] == 4.96801
+
+
+def test_a_purchase_is_summarised(make_jsam: Any, jsam_config: Any) -> None:
+    result = make_jsam()
+    summary = summarise(result, jsam_config)
+    assert summary["procurement"] == {
+        "mechanism": "jsam",
+        "eta": 5.0,
+        "q": 1.5,
+        "epsilon_max": 10.0,
+        "expected_cost": 1.3141592,
+        "total_payment": pytest.approx(0.7654321 * (1 + 1 / 2 + 1 / 3), rel=1e-15),
+        "objective": 8.765432,
+        "threshold": 3,
+        "cap_binds": False,
+        "ironed": False,
+        "kkt_residual": 3.21e-13,
+        "brute_force_gap": None,
+        "implied_q": {"min": 10.034, "median": 12.456, "max": 18.207},
+        "participants": 2,
+        "draws": 5 + 9,
+    }
+    assert (summary["strategy"], summary["cell"], summary["exploitability"]) == ("jsam", None, None)
+
+
+def test_a_seller_has_its_purchase_beside_what_it_spent(make_jsam: Any, jsam_config: Any) -> None:
+    result = make_jsam()
+    plain = summarise(replace(result, procurement=None), jsam_config)["clients"][0]
+    client = summarise(result, jsam_config)["clients"][0]
+    assert {key: client.pop(key) for key in client.keys() - plain.keys()} == {
+        "report": 0.2,
+        "virtual_cost": 0.4,
+        "probability": 0.5,
+        "bought": 1.234567,
+        "spent": result.clients[0].epsilon["pld"],
+        "payment": 0.7654321,
+        "scheduled": 7,
+        "released": 5,
+    }
+    assert client == plain
+
+
+def test_a_purchase_without_draws_implies_no_number(make_jsam: Any, jsam_config: Any) -> None:
+    result = make_jsam(implied_q=None, kkt_residual=math.nan, brute_force_gap=-1e-12)
+    procurement = summarise(result, jsam_config)["procurement"]
+    assert procurement["implied_q"] is None
+    assert procurement["kkt_residual"] is None
+    assert procurement["brute_force_gap"] == -1e-12
+
+
+def test_rounds_that_were_not_recorded_count(make_jsam: Any, jsam_config: Any) -> None:
+    assert summarise(make_jsam(rounds=3, every=5), jsam_config)["rounds"] == 15
+
+
+def test_rows_of_strengths_are_of_recorded_rounds_or_of_all(make_result: Any) -> None:
+    result = make_result(rounds=6)
+    last = replace(result, rounds=result.rounds[2::3])
+    assert strength_rounds(last) == [1, 2, 3, 4, 5, 6]
+    assert strength_rounds(replace(last, strengths=result.strengths[2::3])) == [3, 6]

@@ -1,0 +1,17 @@
+"""`fedgame solve`: solve a game on its own, without Flower; one file a game."""
+
+from __future__ import annotations
+
+import typer
+
+from fedgame.cli import solve_jsam
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def _root() -> None:
+    """Solve a game on its own, without training a model."""
+
+
+app.command("jsam")(solve_jsam.jsam)
