@@ -62,7 +62,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (about 6 GB with torch: some minutes)"; $(PIP_INSTALL) -e '.[dev]'; }
 	@$(REQUIREMENTS) > $@
 
-.PHONY: results tables picture
+.PHONY: results tables picture results-jsam figures-jsam
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -72,3 +72,10 @@ tables: .venv/.dev ## write the tables of README and docs from results/
 
 picture: .venv/.run ## draw docs/images/report.png from the newest run (ARGS=run folder)
 	$(BIN)/python scripts/picture.py $(ARGS)
+
+results-jsam: .venv/.dev ## run JSAM and its baselines, resumable (FEDGAME_DATA_DIR=DIR, ARGS=options)
+	$(BIN)/python -m scripts.jsam_runs --cost
+	$(BIN)/python -m scripts.jsam_runs $(ARGS)
+
+figures-jsam: .venv/.dev ## draw the figures of docs/jsam.md from results/jsam/
+	$(BIN)/python -m scripts.jsam_figures $(ARGS)

@@ -51,24 +51,39 @@ def find_report(run: Path | None) -> Path:
     return reports[-1].resolve()
 
 
-def draw(browser: str, report: Path, picture: Path) -> None:
-    """Draw the first WIDTH x HEIGHT pixels of a page.
+def draw(
+    browser: str,
+    page: Path,
+    picture: Path,
+    *,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+    scale: int = 1,
+) -> None:
+    """Draw the top of a page.
+
+    Args:
+        browser: Path of a Chromium.
+        page: An HTML file, its path absolute.
+        picture: The PNG to write.
+        size: Width and height of the window in CSS pixels.
+        scale: Pixels of the picture for each of them, along each side.
 
     Raises:
         PictureError: The browser fails or writes nothing.
     """
     with tempfile.TemporaryDirectory(prefix="fedgame-picture-") as folder:
-        drawn = Path(folder) / "report.png"
+        drawn = Path(folder) / "picture.png"
         command = [
             browser,
             "--headless",
             "--disable-gpu",
             "--hide-scrollbars",
             f"--user-data-dir={folder}/profile",
-            f"--window-size={WIDTH},{HEIGHT}",
+            f"--window-size={size[0]},{size[1]}",
+            f"--force-device-scale-factor={scale}",
             f"--virtual-time-budget={DRAWING_MS}",
             f"--screenshot={drawn}",
-            report.as_uri(),
+            page.as_uri(),
         ]
         if os.geteuid() == 0:
             command.insert(1, "--no-sandbox")  # Chromium refuses its sandbox to root

@@ -12,21 +12,28 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedgame import config
 from fedgame.errors import FedgameError
 from fedgame.runner import run_in_process
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 ROOT = Path(__file__).resolve().parents[1]
 CELLS = ("dp-sgd", "mfep", "mapg-dp", "mfpg")
 NODES = 2
 DATA_DIR = "FEDGAME_DATA_DIR"
+DATA_SETS = ("mnist", "mnist-cnn", "cifar10")
+"""Tasks whose data are not in the package."""
 
-Key = tuple[str, str, int]
+Key: TypeAlias = tuple[Any, ...]
+KeyOf: TypeAlias = Callable[[Mapping[str, Any]], Key]
+"""From a row, of values or of their texts, to what names its run."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,6 @@ class Row:
     seconds: float
 
 
-COLUMNS = tuple(field.name for field in fields(Row))
 THREE_SEEDS = (42, 43, 44)
 TABLES: Mapping[str, tuple[Job, ...]] = {
     "demo": tuple(Job("demo", cell, THREE_SEEDS) for cell in CELLS),
@@ -98,38 +104,51 @@ def _say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def read_rows(path: Path) -> dict[Key, dict[str, str]]:
-    """Return the rows of a result file by (preset, cell, seed); none if there is no file."""
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["preset"], row["cell"], int(row["seed"])
+
+
+def read_rows(path: Path, key: KeyOf = _key) -> dict[Key, dict[str, str]]:
+    """Return the rows of a result file by what names their runs; none if there is no file."""
     if not path.is_file():
         return {}
     with path.open(encoding="utf-8", newline="") as stream:
-        return {
-            (row["preset"], row["cell"], int(row["seed"])): row for row in csv.DictReader(stream)
-        }
+        return {key(row): row for row in csv.DictReader(stream)}
 
 
-def write_row(path: Path, row: Row) -> None:
-    """Add a row to a result file, in place of the row of the same run if there is one."""
-    rows = read_rows(path)
+def write_row(path: Path, row: DataclassInstance, key: KeyOf = _key) -> None:
+    """Add a row to a result file, in place of the row of the same run if there is one.
+
+    The file is replaced as a whole: it is never seen half-written.
+    """
     values = {name: "" if value is None else str(value) for name, value in asdict(row).items()}
-    rows[row.preset, row.cell, row.seed] = values
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+    rows = read_rows(path, key) | {key(values): values}
+    write_table(path, [rows[name] for name in sorted(rows)])
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write a result file of at least one row, in place of what is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".part")
+    with partial.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows[key] for key in sorted(rows))
+        writer.writerows(rows)
+    partial.replace(path)
+
+
+def with_data(flat: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a flat configuration that knows where its data are; None if they are not here."""
+    if flat.get("task.name") not in DATA_SETS:
+        return dict(flat)
+    data = os.environ.get(DATA_DIR, "")
+    return {**flat, "task.data-dir": data} if data else None
 
 
 def _settings(job: Job, seed: int, output_dir: str) -> dict[str, Any] | None:
     """Return the run's flat configuration, None if its data are not here."""
     flat: dict[str, Any] = dict(config.read_toml(ROOT / "experiments" / f"{job.preset}.toml"))
-    flat |= {"cell": job.cell, "seed": seed, "output-dir": output_dir}
-    if flat.get("task.name") == "mnist":
-        data = os.environ.get(DATA_DIR, "")
-        if not data:
-            return None
-        flat["task.data-dir"] = data
-    return flat
+    return with_data(flat | {"cell": job.cell, "seed": seed, "output-dir": output_dir})
 
 
 def _row(job: Job, seed: int, summary: Mapping[str, Any], seconds: float) -> Row:

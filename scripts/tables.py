@@ -11,10 +11,23 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
+from scripts.jsam_grid import (
+    BUDGETS,
+    COMPARED,
+    COMPARED_BUDGETS,
+    COMPARED_SIMILARITIES,
+    MECHANISMS,
+    SEED,
+    SIMILARITIES,
+    Job,
+    job_of,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 CELLS = ("dp-sgd", "mfep", "mapg-dp", "mfpg")
@@ -48,7 +61,8 @@ def read_results(path: Path) -> Rows:
     except OSError:
         rows = []
     if not rows:
-        raise TableError(f"{path}: no results there; make results")
+        target = "results-jsam" if path.parent.name == "jsam" else "results"
+        raise TableError(f"{path}: no results there; make {target}")
     return rows
 
 
@@ -64,12 +78,16 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _cell_line(cell: str, rows: Rows) -> str:
+def _accuracy(rows: Rows) -> str:
     accuracy = _numbers(rows, "accuracy")
     span = _range(_percent(min(accuracy)), _percent(max(accuracy)))
+    return _percent(fmean(accuracy)) + (f" ({span})" if len(rows) > 1 else "")
+
+
+def _cell_line(cell: str, rows: Rows) -> str:
     columns = (
         cell,
-        _percent(fmean(accuracy)) + (f" ({span})" if len(rows) > 1 else ""),
+        _accuracy(rows),
         format_bound(max(_numbers(rows, "worst_epsilon")), 3),
         _range(
             format_bound(min(_numbers(rows, "realised_min")), 3),
@@ -112,10 +130,58 @@ def claims_table(rows: Rows) -> list[str]:
     return lines
 
 
+def jsam_accuracy_table(rows: Rows) -> list[str]:
+    """Return one line a split and mechanism: accuracy at each budget, with the first seed."""
+    accuracy = {job_of(row): _percent(float(row["accuracy"])) for row in rows}
+    lines = [
+        f"| s | mechanism | {' | '.join(f'budget {budget:g}' for budget in BUDGETS)} |",
+        f"|---|---|{'---|' * len(BUDGETS)}",
+    ]
+    for similarity, mechanism in product(SIMILARITIES, MECHANISMS):
+        jobs = [Job(mechanism, similarity, budget, SEED) for budget in BUDGETS]
+        cells = (str(similarity), mechanism, *(accuracy.get(job, "-") for job in jobs))
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def jsam_seeds_table(rows: Rows) -> list[str]:
+    """Return JSAM and USBM over all seeds, at the splits and budgets that have them."""
+    lines = [
+        "| s | budget | mechanism | test accuracy, mean (range) | paid, mean | "
+        "clients that took part | seeds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for similarity, budget, mechanism in product(COMPARED_SIMILARITIES, COMPARED_BUDGETS, COMPARED):
+        own = [row for row in rows if _same(job_of(row), Job(mechanism, similarity, budget, 0))]
+        if own:
+            lines.append(_seeds_line(job_of(own[0]), own))
+    return lines
+
+
+def _same(job: Job, other: Job) -> bool:
+    return replace(job, seed=0) == replace(other, seed=0)
+
+
+def _seeds_line(job: Job, rows: Rows) -> str:
+    participants = _numbers(rows, "participants")
+    columns = (
+        str(job.similarity),
+        f"{job.budget:g}",
+        job.mechanism,
+        _accuracy(rows),
+        format_number(fmean(_numbers(rows, "total_payment")), 3),
+        _range(f"{min(participants):g}", f"{max(participants):g}"),
+        str(len(rows)),
+    )
+    return f"| {' | '.join(columns)} |"
+
+
 BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "demo": ("demo.csv", cells_table),
     "sound-mnist": ("sound_mnist.csv", cells_table),
     "mfep-claims": ("paper_mfep.csv", claims_table),
+    "jsam-accuracy": ("jsam/accuracy.csv", jsam_accuracy_table),
+    "jsam-seeds": ("jsam/accuracy.csv", jsam_seeds_table),
 }
 """Name of a block: the file in results/ that it shows, and how."""
 

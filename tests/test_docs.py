@@ -107,12 +107,15 @@ def test_named_make_targets_exist(page: Path) -> None:
         assert set(line.split("  ")[0].split()) <= targets, f"make {line}: no such target"
 
 
-def command_of(name: str) -> click.Command:
+def command_of(name: str, *rest: str) -> click.Command:
     root = typer.main.get_command(app)
     assert isinstance(root, click.Group)
     command = root.commands[name]
+    if not isinstance(command, click.Group):
+        return command
     # `audit` alone means its first command
-    return command.commands["ledger"] if isinstance(command, click.Group) else command
+    named = command.commands.get(rest[0]) if rest else None
+    return named or command.commands["ledger"]
 
 
 def options_of(command: click.Command) -> set[str]:
@@ -122,7 +125,7 @@ def options_of(command: click.Command) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_commands_have_the_options_that_are_named(page: Path) -> None:
     for verb, *rest in commands(page, "fedgame"):
-        known = options_of(command_of(verb))
+        known = options_of(command_of(verb, *rest))
         for word in rest:
             if word.startswith("-"):
                 assert word in known, f"fedgame {verb} has no option {word}"
