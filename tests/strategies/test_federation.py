@@ -70,8 +70,7 @@ def test_a_node_that_names_anothers_client_is_left_out(caplog: pytest.LogCapture
 def test_a_node_that_crashes_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     grid = LocalGrid(_unused, 2, {})
     orders = {
-        node: pack(RegistrationOrder(place, 2, "run", ""))
-        for place, node in enumerate((1, 2))
+        node: pack(RegistrationOrder(place, 2, "run", "")) for place, node in enumerate((1, 2))
     }
     replies = exchange(grid, orders, "query.register", 0, 1.0, lambda _, content: content)
     assert replies == {}

@@ -200,6 +200,11 @@ def check_values(values: ArrayLike, name: str) -> FloatArray:
     return checked
 
 
+def without_negligible(costs: FloatArray) -> FloatArray:
+    """Return virtual costs, negligible ones as 0."""
+    return np.where(costs < NEGLIGIBLE_COST, 0.0, costs)
+
+
 def check_costs(costs: ArrayLike, terms: Terms) -> FloatArray:
     """Return checked virtual costs, shape (clients,), negligible ones as 0.
 
@@ -208,7 +213,7 @@ def check_costs(costs: ArrayLike, terms: Terms) -> FloatArray:
             unbounded, and epsilon_max is infinite.
     """
     checked = check_values(costs, "virtual cost")
-    checked[checked < NEGLIGIBLE_COST] = 0.0
+    checked = without_negligible(checked)
     if math.isinf(terms.epsilon_max) and not checked.all():
         client = int(np.argmin(checked))
         raise ValueError(f"epsilon_max = inf: must be finite, since client {client} costs nothing")

@@ -1,7 +1,17 @@
 """JSAM where the cap on budgets binds: which profiles the optimum can have.
 
-An objective that can be had confines the threshold m and the multiplier lambda (`Bounds`). For each
-m that is left, the size j of the group is found by bisection (`best_groups`).
+`profiles` says what forms an optimum can have: m clients are selected, and j of them, at the cap,
+share the spare probability. That is up to N^2/2 pairs (m, j). Few need a look:
+
+- An objective that can be had, such as that of the threshold which is best without a cap, rules out
+  every m that would be dearer even without a cap, and confines the multiplier lambda of the others
+  (`Bounds`).
+- For each m that is left the objective falls in j up to one point and rises from there, so that the
+  best j is found by bisection, for all m at once (`best_groups`).
+- Where one client's cost varies, the j that can be optimal in a range form an interval for each m
+  (`size_range`), within which the bisection is then made.
+
+The client that may have a probability of its own between the group's and 1/N is left to `levels`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,13 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from fedgame.games.best_response import BoolArray, FloatArray
-from fedgame.games.procurement.base import BudgetCurve, Choice, Terms, require_subset_size
+from fedgame.games.procurement.base import (
+    BudgetCurve,
+    Choice,
+    Terms,
+    check_costs,
+    require_subset_size,
+)
 from fedgame.games.procurement.subset import UniformCurve, cheapest_members, choose_uniformly
 
 
@@ -35,10 +41,11 @@ class Fsbm:
         """Return the choice at virtual costs of shape (clients,).
 
         Raises:
-            ValueError: There are fewer than M clients.
+            ValueError: There are fewer than M clients, or as for `choose_uniformly`.
         """
         require_subset_size("clients", self.clients, len(costs))
-        return choose_uniformly(costs, cheapest_members(costs, self.clients), terms)
+        checked = check_costs(costs, terms)
+        return choose_uniformly(checked, cheapest_members(checked, self.clients), terms)
 
     def curve(
         self,

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from fedgame.games.best_response import BoolArray, FloatArray, IntArray
-from fedgame.games.procurement.base import NEGLIGIBLE_COST, Terms
+from fedgame.games.procurement.base import Terms
 from fedgame.games.procurement.capped import ROUNDING, Bounds
 from fedgame.games.procurement.fixed_probabilities import budgets_at
 from fedgame.games.procurement.optimum import CappedSearch, likely_optimum
@@ -113,9 +113,8 @@ class JsamCurve:
         return points.budgets, points.labels
 
     def _at(self, values: FloatArray) -> _Points:
-        own = np.where(values < NEGLIGIBLE_COST, 0.0, values)
-        costs = self._others.joined_by(own)
-        n, rank = costs.num_clients, costs.rank[:, 0]
+        costs = self._others.joined_by(values)
+        n, rank, own = costs.num_clients, costs.rank[:, 0], costs.moving[:, 0]
         relaxed, unit = threshold_scores(costs, self._thresholds, self._terms)
         best = np.argmin(relaxed, axis=1)
         rows = np.arange(len(own))

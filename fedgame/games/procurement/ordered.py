@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedgame.games.best_response import FloatArray, IntArray
+from fedgame.games.procurement.base import without_negligible
 
 
 def cheapest_first(costs: FloatArray) -> IntArray:
@@ -78,7 +79,7 @@ class OrderedCosts:
 
 
 class Others:
-    """All clients but one, whose virtual cost may vary.
+    """All clients but one, whose virtual cost may vary; negligible costs count as 0.
 
     Attributes:
         costs: The others' costs in ascending order, shape (others,).
@@ -91,7 +92,7 @@ class Others:
             costs: Virtual costs, shape (clients,); the client's own entry is not used.
             client: Its index.
         """
-        rest = np.delete(costs, client)
+        rest = without_negligible(np.delete(costs, client))
         order = cheapest_first(rest)
         self.costs = rest[order]
         self._sums = OrderedCosts.of(self.costs)
@@ -108,7 +109,7 @@ class Others:
 
     def joined_by(self, values: FloatArray) -> OrderedCosts:
         """Return everybody's costs, the client's being `values`, shape (rows,)."""
-        moving = values[:, None]
+        moving = without_negligible(values)[:, None]
         return replace(
             self._sums,
             num_clients=len(self.costs) + 1,

@@ -35,13 +35,11 @@ def draw_schedule(
     total = rounds * draws
     ends = np.cumsum(probabilities)
     ends /= ends[-1]
-    if kind == "iid":
-        points = rng.random(total)
-    else:
-        points = (np.arange(total) + rng.random()) / total
+    systematic = kind == "systematic"
+    points = (np.arange(total) + rng.random()) / total if systematic else rng.random(total)
     # a point is below 1, and a client without probability has no room of its own
     order = np.searchsorted(ends, points, side="right")
-    if kind == "systematic":
+    if systematic:
         order = rng.permutation(order)
     return np.sort(order.reshape(rounds, draws), axis=1)
 

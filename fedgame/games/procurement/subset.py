@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedgame.games.best_response import BoolArray, FloatArray, IntArray
-from fedgame.games.procurement.base import NEGLIGIBLE_COST, Choice, Terms, check_costs
+from fedgame.games.procurement.base import Choice, Terms, check_costs
 from fedgame.games.procurement.fixed_probabilities import best_budgets, budgets_at
 from fedgame.games.procurement.ordered import Others, cheapest_first
 from fedgame.games.procurement.profiles import Profiles, score
@@ -60,8 +60,9 @@ class UniformCurve:
 
     def __call__(self, values: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return budgets, shape (nodes,), and labels, shape (nodes, fields)."""
-        own = np.where(values < NEGLIGIBLE_COST, 0.0, values)
-        scores = score(self._others.joined_by(own), self._profile, self._terms)
+        costs = self._others.joined_by(values)
+        own = costs.moving[:, 0]
+        scores = score(costs, self._profile, self._terms)
         share = np.full(len(own), 1 / self._size)
         budgets = budgets_at(scores.multiplier[:, 0], share, own, self._terms)
         at_cap = budgets >= self._terms.epsilon_max

@@ -28,7 +28,7 @@ MECHANISMS: dict[str, Mechanism] = {
 TERMS = Terms(1.0, 1.0, 5.0)
 
 
-def calibrate(mechanism: Mechanism, budget: float, terms: Terms, draws: int = 40) -> Calibration:
+def calibrate(mechanism: Mechanism, budget: float, terms: Terms, draws: int = 20) -> Calibration:
     rng = np.random.default_rng(0)
     return calibrate_eta(mechanism, budget, UNIFORM, 8, terms, rng, draws=draws)
 
@@ -39,16 +39,16 @@ def test_the_budget_is_met(name: str, budget: float) -> None:
     mechanism = MECHANISMS[name]
     found = calibrate(mechanism, budget, TERMS)
     assert found.expected_cost == pytest.approx(budget, rel=0.02)  # but for jumps
-    assert 0 < found.standard_error < 0.2 * budget
+    assert 0 < found.standard_error < 0.3 * budget
     # the same draws, once more
     rng, terms = np.random.default_rng(0), replace(TERMS, eta=found.eta)
     spent = []
-    for _ in range(40):
+    for _ in range(20):
         sensitivities = rng.random(8)
         costs = sensitivities if name == "jsam-ci" else 2 * sensitivities
         spent.append(costs @ mechanism.choose(costs, terms).budgets)
     assert np.mean(spent) == pytest.approx(found.expected_cost, rel=1e-9)
-    assert np.std(spent, ddof=1) / np.sqrt(40) == pytest.approx(found.standard_error, rel=1e-9)
+    assert np.std(spent, ddof=1) / np.sqrt(20) == pytest.approx(found.standard_error, rel=1e-9)
 
 
 def test_without_a_cap_usbm_s_eta_is_known() -> None:
@@ -57,13 +57,13 @@ def test_without_a_cap_usbm_s_eta_is_known() -> None:
     one = calibrate(Usbm(), 1.0, terms)
     thousand = calibrate(Usbm(), 1000.0, terms)
     assert thousand.eta == pytest.approx(1e6 * one.eta, rel=1e-7)
-    sums = np.cbrt(2 * np.random.default_rng(0).random((40, 8)) / 8) ** 2
+    sums = np.cbrt(2 * np.random.default_rng(0).random((20, 8)) / 8) ** 2
     expected = np.mean(sums.sum(axis=1) ** 0.75) * 3**0.25
     assert one.eta == pytest.approx(expected**-2, rel=1e-7)
 
 
 def test_expected_payments_are_the_budget() -> None:
-    found = calibrate_eta(Jsam(), 0.8, UNIFORM, 6, TERMS, np.random.default_rng(1), draws=120)
+    found = calibrate_eta(Jsam(), 0.8, UNIFORM, 6, TERMS, np.random.default_rng(1), draws=100)
     case = Case(Jsam(), replace(TERMS, eta=found.eta))
     rng = np.random.default_rng(2)
     paid = [case.paid(rng.random(6), UNIFORM).sum() for _ in range(60)]
@@ -75,7 +75,7 @@ def test_expected_payments_are_the_budget() -> None:
 def test_more_money_means_a_larger_eta_wherever_the_search_starts() -> None:
     etas = [calibrate(Jsam(), budget, TERMS).eta for budget in (0.1, 0.5, 2.0, 8.0)]
     assert (np.diff(etas) > 0).all()
-    for start in (1e-4, 1e4):
+    for start in (1e-3, 1e3):
         again = calibrate(Jsam(), 0.5, replace(TERMS, eta=start))
         assert again.eta == pytest.approx(etas[1], rel=1e-6)
 
@@ -88,7 +88,7 @@ def test_every_prior_serves(kind: str) -> None:
 
 
 def test_more_than_all_budgets_at_the_cap_cannot_be_spent() -> None:
-    draws = 2 * np.random.default_rng(0).random((40, 8))
+    draws = 2 * np.random.default_rng(0).random((20, 8))
     most = 5 * draws.sum(axis=1).mean()
     assert calibrate(Jsam(), 0.999 * most, TERMS).expected_cost == pytest.approx(0.999 * most)
     with pytest.raises(ValueError, match=rf"budget = 50.0: must be at most {most:.6g}, .* = 5.0"):
