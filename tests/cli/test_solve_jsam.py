@@ -168,7 +168,7 @@ def test_a_budget_is_calibrated_on_the_prior_and_not_on_the_reports(
     arguments = ("--budget", "2", *UNIFORM, "--no-payments", "--reports")
     found, other = solve(*arguments, "r.csv"), solve(*arguments, "other.csv")
     assert found["eta"] == other["eta"]
-    assert found["calibration"]["expected_cost"] == pytest.approx(2, rel=1e-6)
+    assert found["calibration"]["expected_cost"] == pytest.approx(2, rel=3e-4)
     # E sqrt(2 eta c) = 2/3 sqrt(2 eta) of one client
     assert found["eta"] == pytest.approx((3 * 2 / 2) ** 2 / 2, rel=0.2)
     assert found["calibration"]["standard_error"] == pytest.approx(0.354 * 2 / 200**0.5, rel=0.2)
@@ -319,7 +319,7 @@ def test_a_missing_option_is_named(refused: Refused, missing: str) -> None:
     ("budget", "more", "what"),
     [
         ("0", (), "--budget = 0: must be a finite number > 0"),
-        ("50", ("--epsilon-max", "2", "--mechanism", "usbm"), "--budget = 50.0: must be below"),
+        ("50", ("--epsilon-max", "2", "--mechanism", "usbm"), "--budget = 50.0: must be at most"),
         ("1", ("--mechanism", "fsbm", "--clients", "9"), "--clients = 9: must be from 1 to 5"),
     ],
 )
