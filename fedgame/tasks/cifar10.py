@@ -6,16 +6,13 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 from torch import nn
 
 from fedgame.tasks.base import COMPONENT, DataSource, Examples
 from fedgame.tasks.cifar10_files import read_cifar10
-from fedgame.tasks.classification import cross_entropy, is_argmax
+from fedgame.tasks.classification import Classifier
 from fedgame.tasks.data_files import RawSplit
-from fedgame.tasks.initial import initial_parameters
 from fedgame.tasks.models import MaxPool, convolution, linear
 from fedgame.tasks.train_size import train_indices
 
@@ -30,7 +27,7 @@ no image of CIFAR-10 went into them, so they cost no privacy."""
 
 
 @dataclass(frozen=True, config=COMPONENT)
-class Cifar10:
+class Cifar10(Classifier):
     """The section [cifar10], which has no keys: photographs of 32x32 pixels in ten classes.
 
     The network is the one of Tramer and Boneh, "Differentially private learning needs better
@@ -40,7 +37,6 @@ class Cifar10:
     """
 
     name: ClassVar[str] = "cifar10"
-    kind: ClassVar[str] = "classification"
 
     def load(
         self,
@@ -75,18 +71,6 @@ class Cifar10:
             nn.Tanh(),
             linear(HIDDEN, 10, bias=True),
         )
-
-    def initial_parameters(self, seed: int) -> NDArray[np.float32]:
-        """Return torch's default rule drawn from the public seed, shape (550570,)."""
-        return initial_parameters(self.module(), seed)
-
-    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the cross entropy of each example, shape (..., examples)."""
-        return cross_entropy(outputs, targets)
-
-    def correct(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return whether the largest logit is the label's."""
-        return is_argmax(outputs, targets)
 
 
 def _stage(inputs: int, outputs: int) -> tuple[nn.Module, ...]:

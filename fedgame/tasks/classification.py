@@ -1,8 +1,16 @@
-"""Loss and prediction of multinomial classification, shared by the image tasks."""
+"""What tasks of multinomial classification share: initial model, loss, prediction."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fedgame.tasks.initial import initial_parameters
 
 
 def cross_entropy(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -18,3 +26,25 @@ def cross_entropy(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 def is_argmax(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return whether the largest logit is the label's (the first of equal ones counts)."""
     return outputs.argmax(-1) == labels
+
+
+class Classifier(ABC):
+    """A task with class labels, whose model returns one logit a class."""
+
+    kind: ClassVar[str] = "classification"
+
+    @abstractmethod
+    def module(self) -> nn.Module:
+        """Return the model."""
+
+    def initial_parameters(self, seed: int) -> NDArray[np.float32]:
+        """Return zeros for a single linear layer, else torch's default rule from the seed."""
+        return initial_parameters(self.module(), seed)
+
+    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the cross entropy of each example, shape (..., examples)."""
+        return cross_entropy(outputs, targets)
+
+    def correct(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return whether the largest logit is the label's."""
+        return is_argmax(outputs, targets)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 from torch import nn
 
 from fedgame.randomness import public_generator
 from fedgame.tasks.base import COMPONENT, DataSource, Examples
-from fedgame.tasks.classification import cross_entropy, is_argmax
-from fedgame.tasks.initial import initial_parameters
+from fedgame.tasks.classification import Classifier
 from fedgame.tasks.models import linear
 from fedgame.tasks.train_size import train_indices
 
@@ -27,11 +24,10 @@ OFFSET = 0.3
 
 
 @dataclass(frozen=True, config=COMPONENT)
-class Digits:
+class Digits(Classifier):
     """The section [digits], which has no keys: softmax regression on pixel/16 - .3."""
 
     name: ClassVar[str] = "digits"
-    kind: ClassVar[str] = "classification"
 
     def load(
         self,
@@ -57,15 +53,3 @@ class Digits:
     def module(self) -> nn.Module:
         """Return softmax regression: a linear layer with bias, 650 parameters."""
         return linear(PIXELS, 10, bias=True)
-
-    def initial_parameters(self, seed: int) -> NDArray[np.float32]:
-        """Return zeros, shape (650,)."""
-        return initial_parameters(self.module(), seed)
-
-    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the cross entropy of each example, shape (..., examples)."""
-        return cross_entropy(outputs, targets)
-
-    def correct(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return whether the largest logit is the label's."""
-        return is_argmax(outputs, targets)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 from torch import nn
 
 from fedgame.tasks.base import COMPONENT, DataSource, Examples
-from fedgame.tasks.classification import cross_entropy, is_argmax
+from fedgame.tasks.classification import Classifier
 from fedgame.tasks.data_files import Pixels
-from fedgame.tasks.initial import initial_parameters
 from fedgame.tasks.mnist_files import read_mnist
 from fedgame.tasks.models import multilayer_perceptron
 from fedgame.tasks.train_size import train_indices
@@ -37,7 +34,7 @@ Widths = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(_spl
 
 
 @dataclass(frozen=True, config=COMPONENT)
-class Mnist:
+class Mnist(Classifier):
     """The section [mnist]: digits of 28x28 pixels, flattened, for a network with ReLU.
 
     Attributes:
@@ -47,7 +44,6 @@ class Mnist:
     """
 
     name: ClassVar[str] = "mnist"
-    kind: ClassVar[str] = "classification"
 
     hidden: Widths = (128, 64)
     standardise: bool = True
@@ -74,18 +70,6 @@ class Mnist:
     def module(self) -> nn.Module:
         """Return the network; with the default widths it has 109,386 parameters."""
         return multilayer_perceptron((PIXELS, *self.hidden, 10))
-
-    def initial_parameters(self, seed: int) -> NDArray[np.float32]:
-        """Return torch's default rule drawn from the public seed; zeros without hidden layers."""
-        return initial_parameters(self.module(), seed)
-
-    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the cross entropy of each example, shape (..., examples)."""
-        return cross_entropy(outputs, targets)
-
-    def correct(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return whether the largest logit is the label's."""
-        return is_argmax(outputs, targets)
 
     def _examples(self, images: Pixels, labels: Pixels) -> Examples:
         inputs = images.reshape(len(images), PIXELS).astype(np.float32)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 from torch import nn
 
 from fedgame.tasks.base import COMPONENT, DataSource, Examples
-from fedgame.tasks.classification import cross_entropy, is_argmax
-from fedgame.tasks.initial import initial_parameters
+from fedgame.tasks.classification import Classifier
 from fedgame.tasks.mnist import Mnist
 from fedgame.tasks.models import MaxPool, convolution, linear
 
 
 @dataclass(frozen=True, config=COMPONENT)
-class MnistCnn:
+class MnistCnn(Classifier):
     """The section [mnist-cnn], which has no keys: digits of 28x28 pixels for two convolutions.
 
     Pixels are standardised as in [mnist]. The paper names two convolutions, 2x2 max pooling and two
@@ -27,7 +23,6 @@ class MnistCnn:
     """
 
     name: ClassVar[str] = "mnist-cnn"
-    kind: ClassVar[str] = "classification"
 
     def load(self, source: DataSource, num_clients: int, seed: int) -> tuple[Examples, Examples]:
         """Return (training, public test) examples, inputs (n, 1, 28, 28), targets int64 0 to 9.
@@ -56,18 +51,6 @@ class MnistCnn:
             nn.ReLU(),
             linear(32, 10, bias=True),
         )
-
-    def initial_parameters(self, seed: int) -> NDArray[np.float32]:
-        """Return torch's default rule drawn from the public seed, shape (26010,)."""
-        return initial_parameters(self.module(), seed)
-
-    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the cross entropy of each example, shape (..., examples)."""
-        return cross_entropy(outputs, targets)
-
-    def correct(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return whether the largest logit is the label's."""
-        return is_argmax(outputs, targets)
 
 
 def _as_images(examples: Examples) -> Examples:

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedgame.games.best_response import BoolArray, FloatArray
-from fedgame.games.procurement.base import BudgetCurve, Choice, Terms, require_subset_size
-from fedgame.games.procurement.subset import UniformCurve, choose_uniformly
+from fedgame.games.best_response import BoolArray
+from fedgame.games.procurement.base import require_subset_size
+from fedgame.games.procurement.subset import UniformSelection
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -47,7 +47,7 @@ class Bbm:
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
-class BbmAtLosses:
+class BbmAtLosses(UniformSelection):
     """BBM once it is known who has the largest losses.
 
     Attributes:
@@ -55,26 +55,9 @@ class BbmAtLosses:
     """
 
     name: ClassVar[str] = "bbm"
-    complete_information: ClassVar[bool] = False
-    optimises_selection: ClassVar[bool] = False
 
     members: tuple[int, ...]
 
     def eligible(self, num_clients: int) -> BoolArray:
         """Mark the clients that can be selected at all: the members."""
         return np.isin(np.arange(num_clients), self.members)
-
-    def choose(self, costs: FloatArray, terms: Terms) -> Choice:
-        """Return the choice at virtual costs of shape (clients,)."""
-        return choose_uniformly(costs, self.eligible(len(costs)), terms)
-
-    def curve(
-        self,
-        costs: FloatArray,
-        client: int,
-        low: float,  # noqa: ARG002
-        high: float,  # noqa: ARG002
-        terms: Terms,
-    ) -> BudgetCurve:
-        """Return a member's budget as a function of its own virtual cost."""
-        return UniformCurve(costs, client, self.eligible(len(costs)), terms, leaves=False)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
 import numpy as np
 
 from fedgame.games.best_response import BoolArray, FloatArray, IntArray
-from fedgame.games.procurement.base import Choice, Terms, check_costs
+from fedgame.games.procurement.base import BudgetCurve, Choice, Terms, check_costs
 from fedgame.games.procurement.fixed_probabilities import best_budgets, budgets_at
 from fedgame.games.procurement.ordered import Others, cheapest_first
 from fedgame.games.procurement.profiles import Profiles, score
@@ -32,6 +35,32 @@ def choose_uniformly(costs: FloatArray, members: BoolArray, terms: Terms) -> Cho
     checked = check_costs(costs, terms)
     probabilities = members / members.sum()
     return Choice(probabilities, best_budgets(probabilities, checked, terms))
+
+
+class UniformSelection(ABC):
+    """A mechanism that fixes beforehand who is selected, all alike."""
+
+    complete_information: ClassVar[bool] = False
+    optimises_selection: ClassVar[bool] = False
+
+    @abstractmethod
+    def eligible(self, num_clients: int) -> BoolArray:
+        """Mark the clients that are selected."""
+
+    def choose(self, costs: FloatArray, terms: Terms) -> Choice:
+        """Return the choice at virtual costs of shape (clients,)."""
+        return choose_uniformly(costs, self.eligible(len(costs)), terms)
+
+    def curve(
+        self,
+        costs: FloatArray,
+        client: int,
+        low: float,  # noqa: ARG002
+        high: float,  # noqa: ARG002
+        terms: Terms,
+    ) -> BudgetCurve:
+        """Return a selected client's budget as a function of its own virtual cost."""
+        return UniformCurve(costs, client, self.eligible(len(costs)), terms, leaves=False)
 
 
 class UniformCurve:
