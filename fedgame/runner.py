@@ -24,7 +24,7 @@ from fedgame.reports.run_folder import (
     write_settings,
 )
 from fedgame.strategies import SERVERS
-from fedgame.strategies.base import ProgressListener, RoundRecord
+from fedgame.strategies.base import ProgressListener, RoundRecord, Stage
 from fedgame.strategies.handlers import make_client_app
 from fedgame.strategies.node import NEEDS_A_FOLDER
 from fedgame.strategies.outcome import Accountants
@@ -63,7 +63,7 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
     Args:
         experiment: The experiment.
         grid: Flower's grid.
-        listener: Called after each round.
+        listener: Called after each round, and before what takes long.
 
     Raises:
         FedgameError: Bad input, before any round; or the run could not go on.
@@ -74,8 +74,9 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
     versions = collect_versions()
     write_settings(folder, experiment.flat, versions)
 
-    def listen(record: RoundRecord) -> None:
-        append_metrics(folder, record)
+    def listen(record: RoundRecord | Stage) -> None:
+        if isinstance(record, RoundRecord):
+            append_metrics(folder, record)
         listener(record)
 
     with single_thread(), Ledger(folder / "ledger.sqlite") as ledger:
@@ -156,7 +157,7 @@ def run_in_process(
     Args:
         experiment: The experiment.
         nodes: How many nodes to spread the clients over.
-        listener: Called after each round.
+        listener: Called after each round, and before what takes long.
         hook: Sees every reply before the server does; see `LocalGrid`.
     """
     refuse_own_secret(experiment)

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedgame import config, runner
 from fedgame.errors import FedgameError
-from fedgame.strategies.base import RoundRecord
+from fedgame.strategies.base import RoundRecord, Stage
 
 app = ServerApp()
 
@@ -32,7 +32,10 @@ def main(grid: Grid, context: Context) -> None:
     try:
         experiment = config.load(context.run_config)
 
-        def listen(record: RoundRecord) -> None:
+        def listen(record: RoundRecord | Stage) -> None:
+            if isinstance(record, Stage):
+                _say("stage", dataclasses.asdict(record))
+                return
             run = experiment.run
             where = {"total_rounds": run.rounds, "strategy": run.strategy}
             _say("progress", dataclasses.asdict(record) | where)

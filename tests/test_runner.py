@@ -93,6 +93,24 @@ def test_without_determinism_the_model_agrees_to_1e_5(run: Run) -> None:
         np.testing.assert_allclose(free[name], value, atol=1e-5)
 
 
+def test_evaluation_can_be_rarer_than_rounds(run: Run) -> None:
+    often, rarely = run(), run({"evaluate-every": 3})
+    assert rarely.summary["model_sha256"] == often.summary["model_sha256"]
+    for key in ("rounds", "accuracy", "s_bar", "worst_epsilon", "exploitability"):
+        assert rarely.summary[key] == often.summary[key]
+    for name, rounds in (("metrics.csv", ["3", "4"]), ("strengths.csv", ["1", "2", "3", "4"])):
+        lines = (rarely.folder / name).read_text().splitlines()
+        assert [line.split(",")[0] for line in lines[1:]] == rounds
+
+
+def test_a_run_that_stops_early_still_says_what_it_reached(run: Run) -> None:
+    whole = run()
+    limit = whole.summary["worst_epsilon"] - 1e-6
+    summary = run({"evaluate-every": 4, "accountant.max-epsilon": limit}).summary
+    assert summary["rounds"] == 3
+    assert summary["accuracy"] is not None
+
+
 def test_ledger_and_summary_say_the_same(run: Run) -> None:
     finished = run()
     events = read_events(finished.folder)

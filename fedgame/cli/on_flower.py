@@ -94,6 +94,8 @@ def _follow(lines: Iterable[str], view: ProgressView, *, verbose: bool) -> Mappi
         if mark is None:
             if verbose:
                 view.say(line)
+        elif mark.kind == "stage":
+            view.say(str(mark.content.get("message")))
         elif mark.kind == "progress":
             view.show(mark.content)
         elif mark.kind == "summary":

@@ -1,7 +1,8 @@
 """What a run says while it runs: marked lines of Flower's log, and the lines that a user sees.
 
-The ServerApp prints `fedgame-progress {...}` after a round, and at the end `fedgame-summary {...}`
-or `fedgame-error {...}`. They cross any SuperLink, near or far, as part of the run's log.
+The ServerApp prints `fedgame-stage {...}` before what takes long, `fedgame-progress {...}` after a
+round, and at the end `fedgame-summary {...}` or `fedgame-error {...}`. They cross any SuperLink, near
+or far, as part of the run's log.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rich.progress import (
 )
 from rich.table import Column
 
-_MARK = re.compile(r"fedgame-(progress|summary|error) (?=\{)")
+_MARK = re.compile(r"fedgame-(stage|progress|summary|error) (?=\{)")
 
 WAITING = "starting Flower: the first message takes 10-20 s while Ray and torch load"
 
@@ -33,7 +34,7 @@ WAITING = "starting Flower: the first message takes 10-20 s while Ray and torch 
 class Mark:
     """One marked line: its kind, and the JSON object that it carries."""
 
-    kind: Literal["progress", "summary", "error"]
+    kind: Literal["stage", "progress", "summary", "error"]
     content: Mapping[str, Any]
 
 

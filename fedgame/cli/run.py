@@ -16,7 +16,7 @@ _INTERRUPTED = 130
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedgame.strategies.base import RoundRecord
+    from fedgame.strategies.base import RoundRecord, Stage
     from fedgame.strategies.settings import Experiment
 
 
@@ -90,12 +90,16 @@ def _in_process(experiment: Experiment, console: Console) -> dict[str, Any]:
     from fedgame.cli.on_flower import kept
     from fedgame.cli.progress import ProgressView
     from fedgame.runner import run_in_process
+    from fedgame.strategies.base import Stage
 
     where = {"total_rounds": experiment.run.rounds, "strategy": experiment.run.strategy}
     with ProgressView(console, "running in this process") as view:
 
-        def listener(record: RoundRecord) -> None:
-            view.show(asdict(record) | where)
+        def listener(record: RoundRecord | Stage) -> None:
+            if isinstance(record, Stage):
+                view.say(record.message)
+            else:
+                view.show(asdict(record) | where)
 
         # stdout is for the summary alone
         try:

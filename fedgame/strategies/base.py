@@ -164,5 +164,16 @@ class RunResult:
     procurement: ProcurementRecord | None = None
 
 
-ProgressListener = Callable[[RoundRecord], None]
-"""Called after each round."""
+@dataclass(frozen=True)
+class Stage:
+    """What a run is busy with before its first round.
+
+    Attributes:
+        message: One line for the user.
+    """
+
+    message: str
+
+
+ProgressListener = Callable[[RoundRecord | Stage], None]
+"""Called after each round, and before what takes long."""

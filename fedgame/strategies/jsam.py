@@ -32,7 +32,7 @@ from fedgame.messages.procurement import (
 )
 from fedgame.messages.training import TrainOrder, TrainReply
 from fedgame.randomness import public_generator
-from fedgame.strategies.base import RoundRecord, RunResult
+from fedgame.strategies.base import RoundRecord, RunResult, Stage
 from fedgame.strategies.bridge import Bridge
 from fedgame.strategies.federation import CONTRACT
 from fedgame.strategies.jsam_client import UPDATE
@@ -68,7 +68,11 @@ class JsamServer(ServerHalf):
         experiment, declared = self._experiment, self._hosts.declared
         self._reports: FloatArray = declared["sensitivities"]
         self._bought = buy(
-            experiment, self._reports, declared["losses"], self._accountants.guarantee
+            experiment,
+            self._reports,
+            declared["losses"],
+            self._accountants.guarantee,
+            lambda message: self._listener(Stage(message)),
         )
         self._bridge = Bridge(experiment, self._hosts.counts)
         self._strengths = self._bridge.strengths_of(self._bought.noise_multipliers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,14 @@ IntArray = NDArray[np.int64]
 
 ROUNDING = 1e-9
 """What calibration leaves of a budget, so that rounding cannot spend more than was bought."""
+
+
+Announce = Callable[[str], None]
+"""Told, in one line for the user, what comes next."""
+
+
+def _in_silence(_: str) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,12 @@ def settle_terms(
 
 
 def choose(
-    experiment: Experiment, reports: FloatArray, losses: FloatArray, *, pay: bool = True
+    experiment: Experiment,
+    reports: FloatArray,
+    losses: FloatArray,
+    *,
+    pay: bool = True,
+    announce: Announce = _in_silence,
 ) -> tuple[Mechanism, Terms, Allocation]:
     """Return mechanism, terms and allocation at the clients' reports.
 
@@ -123,6 +137,7 @@ def choose(
         reports: Reported sensitivities, shape (clients,).
         losses: Initial losses, shape (clients,); looked at by BBM only.
         pay: Whether to compute payments, which takes most of the time.
+        announce: Told what comes next.
 
     Raises:
         ConfigError: The mechanism, the budget or the distribution does not fit the clients.
@@ -130,7 +145,11 @@ def choose(
     settings, seed = experiment.procurement, experiment.run.seed
     prior = make_prior(settings)
     mechanism = settle_mechanism(experiment.buyer, losses)
+    if settings.budget:
+        announce(f"finding the eta at which {len(reports)} clients cost {settings.budget:g}")
     terms = settle_terms(settings, mechanism, prior, len(reports), seed)
+    if pay:
+        announce(f"choosing and paying by {mechanism.name}")
     interim = settings.payments == "interim" and not mechanism.complete_information
     try:
         allocation = allocate(mechanism, reports, prior, terms, payments=pay and not interim)
@@ -144,7 +163,11 @@ def choose(
 
 
 def buy(
-    experiment: Experiment, reports: FloatArray, losses: FloatArray, accountant: Accountant
+    experiment: Experiment,
+    reports: FloatArray,
+    losses: FloatArray,
+    accountant: Accountant,
+    announce: Announce = _in_silence,
 ) -> Bought:
     """Choose, draw the schedule and fit the noise.
 
@@ -153,12 +176,13 @@ def buy(
         reports: Reported sensitivities, shape (clients,).
         losses: Initial losses, shape (clients,); looked at by BBM only.
         accountant: By which a client spends exactly what was bought from it.
+        announce: Told what comes next.
 
     Raises:
         ConfigError: As for `choose`, or no noise fits a budget.
     """
     run, settings = experiment.run, experiment.procurement
-    mechanism, terms, allocation = choose(experiment, reports, losses)
+    mechanism, terms, allocation = choose(experiment, reports, losses, announce=announce)
     rng = public_generator(run.seed, "schedule")
     schedule = draw_schedule(
         allocation.probabilities, run.rounds, settings.draws, settings.schedule, rng
@@ -166,6 +190,7 @@ def buy(
     draws = np.bincount(schedule.ravel(), minlength=len(reports))
     noise_multipliers = np.zeros(len(reports))
     drawn = draws > 0
+    announce(f"fitting the noise of {drawn.sum()} clients to their budgets")
     noise_multipliers[drawn] = _fitting_noise(
         experiment, allocation.budgets[drawn], draws[drawn], accountant
     )

@@ -59,7 +59,7 @@ class ServerHalf(ABC):
             folder: The run folder; its name is the run's name.
             ledger: The server's ledger.
             accountants: Who accounts.
-            listener: Called after each round.
+            listener: Called after each round, and before what takes long.
 
         Raises:
             RunFailed: Too few nodes or clients came.

@@ -27,7 +27,7 @@ from fedgame.messages.procurement import Contract
 from fedgame.messages.registration import RegistrationOrder
 from fedgame.messages.training import TrainOrder
 from fedgame.randomness import generator, public_generator, secret_from_seed
-from fedgame.runner import Finished, preflight
+from fedgame.runner import Finished, preflight, run_in_process
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.jsam_client import JsamClient
 from fedgame.strategies.node import Node
@@ -399,3 +399,17 @@ def test_a_deployed_client_reports_its_own_sensitivity(tmp_path: Path) -> None:
     assert report.clients.tolist() == [3]
     assert report.sensitivities.tolist() == [0.125]
     assert report.own_noise.tolist() == [True]
+
+
+def test_the_user_is_told_what_a_purchase_is_busy_with(tmp_path: Path) -> None:
+    said: list[str] = []
+    flat = {**SMALL, **JSAM, "procurement.budget": 3.0, "output-dir": str(tmp_path)}
+    run_in_process(
+        config.load(flat), 1, lambda record: said.append(getattr(record, "message", "round"))
+    )
+    assert said == [
+        "finding the eta at which 5 clients cost 3",
+        "choosing and paying by jsam",
+        "fitting the noise of 5 clients to their budgets",
+        *["round"] * 6,
+    ]
