@@ -68,6 +68,36 @@ def test_no_jsam_client_spent_more_than_was_bought() -> None:
         assert 0 < float(row["spent_max"]) <= float(row["bought_max"])
 
 
+def _jsam_accuracy(mechanism: str, similarity: int, budget: float) -> list[float]:
+    """Return the accuracies over seeds, in their order."""
+    rows = [
+        row
+        for row in _jsam("accuracy")
+        if row["mechanism"] == mechanism
+        and int(row["similarity"]) == similarity
+        and float(row["budget"]) == budget
+    ]
+    return [float(row["accuracy"]) for row in sorted(rows, key=lambda row: int(row["seed"]))]
+
+
+@pytest.mark.parametrize(("similarity", "budget"), [(100, 1), (100, 3), (30, 1)])
+def test_jsam_is_above_usbm_with_little_money(similarity: int, budget: float) -> None:
+    jsam, usbm = (_jsam_accuracy(name, similarity, budget) for name in ("jsam", "usbm"))
+    assert len(jsam) == len(usbm) == 3
+    assert all(one > other for one, other in zip(jsam, usbm, strict=True))
+
+
+def test_the_docs_say_where_jsam_is_not_above() -> None:
+    pairs = zip(*(_jsam_accuracy(name, 30, 3) for name in ("jsam", "usbm")), strict=True)
+    assert {jsam > usbm for jsam, usbm in pairs} == {True, False}
+    for similarity, budget in ((30, 10), (0, 3), (0, 10)):
+        (jsam,) = _jsam_accuracy("jsam", similarity, budget)
+        assert jsam < _jsam_accuracy("usbm", similarity, budget)[0]
+    for similarity, budget in ((70, 10), (30, 10), (0, 10), (30, 3), (0, 3), (0, 1), (0, 0.3)):
+        jsam = _jsam_accuracy("jsam", similarity, budget)[0]
+        assert jsam < _jsam_accuracy("fsbm-50", similarity, budget)[0]
+
+
 def test_all_jsam_mechanisms_pay_about_the_same() -> None:
     for row in _jsam("accuracy"):
         # the budget is an expectation over sensitivities, a run has one draw of 100 of them
