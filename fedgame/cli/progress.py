@@ -1,8 +1,8 @@
 """What a run says while it runs: marked lines of Flower's log, and the lines that a user sees.
 
 The ServerApp prints `fedgame-stage {...}` before what takes long, `fedgame-progress {...}` after a
-round, and at the end `fedgame-summary {...}` or `fedgame-error {...}`. They cross any SuperLink, near
-or far, as part of the run's log.
+round, and at the end `fedgame-summary {...}` or `fedgame-error {...}`. They cross any SuperLink,
+near or far, as part of the run's log.
 """
 
 from __future__ import annotations
