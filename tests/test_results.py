@@ -90,10 +90,11 @@ def test_jsam_is_above_usbm_with_little_money(similarity: int, budget: float) ->
 def test_the_docs_say_where_jsam_is_not_above() -> None:
     pairs = zip(*(_jsam_accuracy(name, 30, 3) for name in ("jsam", "usbm")), strict=True)
     assert {jsam > usbm for jsam, usbm in pairs} == {True, False}
-    for similarity, budget in ((30, 10), (0, 3), (0, 10)):
+    for similarity, budget in ((30, 10.0), (0, 3.0), (0, 10.0)):
         (jsam,) = _jsam_accuracy("jsam", similarity, budget)
         assert jsam < _jsam_accuracy("usbm", similarity, budget)[0]
-    for similarity, budget in ((70, 10), (30, 10), (0, 10), (30, 3), (0, 3), (0, 1), (0, 0.3)):
+    weaker = ((70, 10.0), (30, 10.0), (0, 10.0), (30, 3.0), (0, 3.0), (0, 1.0), (0, 0.3))
+    for similarity, budget in weaker:
         jsam = _jsam_accuracy("jsam", similarity, budget)[0]
         assert jsam < _jsam_accuracy("fsbm-50", similarity, budget)[0]
 
