@@ -61,6 +61,9 @@ _REGISTRIES: dict[str, Registry[Any]] = {
     "game": GAMES,
     "procurement": PROCUREMENT,
 }
+MOST_DRAWS = 10**8
+"""Places of a schedule, which is kept in memory."""
+
 _CHOICES = {"partition.name": "iid", "mechanism.name": "auto", "game.name": "auto"}
 
 
@@ -275,10 +278,26 @@ def _check_procurement(experiment: Experiment) -> None:
             limit,
             'must be 0 with strategy = "jsam": procurement.epsilon-max caps what is bought',
         )
-    buyer = experiment.buyer
+    buyer, settings = experiment.buyer, experiment.procurement
     if isinstance(buyer, Fsbm | Bbm) and buyer.clients > total:
         key = f"{buyer.name}.clients"
-        raise ConfigError(key, buyer.clients, f"must be at most num-clients = {total}")
+        raise ConfigError(key, buyer.clients, f"must be at most num-clients = {total}: set {key}")
+    if experiment.run.rounds * settings.draws > MOST_DRAWS:
+        raise ConfigError(
+            "procurement.draws",
+            settings.draws,
+            f"rounds * procurement.draws must be at most {MOST_DRAWS:g}",
+        )
+    usual = defaults()
+    if settings.budget and settings.eta != usual["procurement.eta"]:
+        raise ConfigError(
+            "procurement.eta",
+            settings.eta,
+            f"not used with procurement.budget = {settings.budget:g}: leave it out, or set "
+            "procurement.budget = 0",
+        )
+    if experiment.run.cell != usual["cell"]:
+        raise ConfigError("cell", experiment.run.cell, 'belongs to strategy = "mfpg": leave it out')
     if misreporter >= total:
         raise ConfigError(
             "procurement.misreport-client", misreporter, f"must be below num-clients = {total}"

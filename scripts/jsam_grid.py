@@ -58,6 +58,7 @@ class Job:
             **MECHANISMS[self.mechanism],
             "similarity.percent": self.similarity,
             "procurement.budget": self.budget,
+            "procurement.eta": 1.0,
             "seed": self.seed,
         }
 

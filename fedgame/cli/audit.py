@@ -119,7 +119,12 @@ def _deal(purchases: Mapping[int, Purchase], client: int) -> dict[str, float | N
 def _deltas_of(purchases: Mapping[int, Purchase]) -> list[str]:
     """Return the remark that says at which delta the bought budgets are stated."""
     deltas = sorted({deal.delta for deal in purchases.values()})
-    return [f"bought: epsilon at delta {', '.join(map(str, deltas))}"] if deltas else []
+    if not deltas:
+        return []
+    return [
+        f"bought: epsilon at delta {', '.join(map(str, deltas))}, by the accountant of the run: a "
+        "looser one finds more for the same releases"
+    ]
 
 
 def _print(result: dict[str, Any]) -> None:

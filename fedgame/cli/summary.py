@@ -92,6 +92,7 @@ def _overview(summary: Mapping[str, Any]) -> Table:
     if bought:
         rows |= {
             "participants": f"{bought.get('participants')} of {summary.get('population')}",
+            "budget": number(bought.get("budget")),
             "total payment": number(bought.get("total_payment")),
             "expected cost": number(bought.get("expected_cost")),
         } | guarantee

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Self
 
 from fedgame.errors import DuplicateRow, LedgerError
 from fedgame.ledger.encoding import PURCHASE, RELEASE, VERSION
+
+TIMEOUT = 30
+"""Seconds to wait for another process that writes."""
 
 
 @contextmanager
@@ -54,7 +58,7 @@ class Database:
             self.connection = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode={mode}",
                 uri=True,
-                timeout=30,
+                timeout=TIMEOUT,
                 isolation_level=None,
             )
         try:
@@ -66,7 +70,7 @@ class Database:
 
     def _prepare(self) -> None:
         if not self.read_only:
-            self.connection.execute("PRAGMA journal_mode = WAL")
+            self._keep_a_log()
             self.connection.execute("PRAGMA synchronous = FULL")
             with self.transaction():
                 self._upgrade()
@@ -75,6 +79,19 @@ class Database:
             raise LedgerError(f"ledger {self.path}: not a ledger of version 1 to {VERSION}")
         for table in (RELEASE, PURCHASE)[:version]:
             self.connection.execute(f"SELECT {table.columns} FROM {table.name} LIMIT 1")
+
+    def _keep_a_log(self) -> None:
+        """Turn write-ahead logging on; unlike others, this statement does not wait by itself."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def _upgrade(self) -> None:
         """Bring an empty file, or a ledger of version 1, to the present version."""

@@ -16,7 +16,8 @@ def merge(target: Database, sources: Iterable[Path]) -> None:
     """Add the releases and purchases of the sources to the target, all or none.
 
     A release is in one source only, the worker's that made it. A purchase may be in several, since
-    both sides of a deal may record it, if it is the same in all.
+    both sides of a deal may record it, if it is the same in all. Where the target has purchases,
+    one that it lacks was never agreed on and is left out.
 
     Args:
         target: The ledger of the whole run, open for writing.
@@ -27,8 +28,16 @@ def merge(target: Database, sources: Iterable[Path]) -> None:
             target's, two sources contradict each other, or a file cannot be read.
     """
     with _gathered(target, sources, (RELEASE, PURCHASE)), target.transaction():
+        agreed = target.connection.execute("SELECT client FROM main.purchase").fetchall()
         for table in (RELEASE, PURCHASE):
             _unite(target, target.path, table, into="main", origin="temp")
+        if agreed:
+            # the server never saw these signed: no deal, however sure the client is of it
+            marks = ", ".join("?" * len(agreed))
+            target.connection.execute(
+                f"DELETE FROM main.purchase WHERE client NOT IN ({marks})",
+                [client for (client,) in agreed],
+            )
 
 
 def missing(target: Database, sources: Iterable[Path]) -> list[LedgerRow]:

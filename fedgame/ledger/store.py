@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fedgame.errors import DuplicateRow
@@ -37,15 +37,19 @@ class Ledger(Database):
     another, and a process that is killed loses nothing that `append` returned from.
     """
 
-    def append(self, rows: Iterable[LedgerRow]) -> None:
+    def append(self, rows: Iterable[LedgerRow], check: Callable[[], None] = lambda: None) -> None:
         """Write all rows or none; they are on disk when it returns.
+
+        Args:
+            rows: The releases.
+            check: Called when nobody else can write; nothing is written if it raises.
 
         Raises:
             DuplicateRow: A row with the same key is there already, or comes twice.
             LedgerError: A row cannot be stored, or the file cannot be written.
         """
         reason = "a release must be charged once, and noise never drawn twice"
-        self._insert(RELEASE, [to_record(row) for row in rows], reason)
+        self._insert(RELEASE, [to_record(row) for row in rows], reason, check)
 
     def append_purchases(self, purchases: Iterable[Purchase]) -> None:
         """Write all purchases or none; they are on disk when it returns.
@@ -57,9 +61,16 @@ class Ledger(Database):
         records = [to_purchase_record(purchase) for purchase in purchases]
         self._insert(PURCHASE, records, "a budget is bought once")
 
-    def _insert(self, table: Table, records: list[tuple[Any, ...]], reason: str) -> None:
+    def _insert(
+        self,
+        table: Table,
+        records: list[tuple[Any, ...]],
+        reason: str,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         try:
             with self.transaction():
+                check()
                 self.connection.executemany(table.insert, records)
         except DuplicateRow:
             raise DuplicateRow(

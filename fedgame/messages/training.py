@@ -8,7 +8,7 @@ import numpy as np
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
-from fedgame.errors import InvalidReply
+from fedgame.errors import InvalidOrder, InvalidReply
 from fedgame.messages.records import BoolArray, FloatArray, IntArray, read_array, read_order
 
 
@@ -67,8 +67,34 @@ class TrainReply:
 
 
 def unpack_train_order(content: RecordDict) -> TrainOrder:
-    """Read a round's order."""
-    return TrainOrder(**read_order(content))
+    """Read a round's order.
+
+    Raises:
+        InvalidOrder: A client would draw from a stream that is not its turn's, or a number has no
+            meaning.
+    """
+    order = TrainOrder(**read_order(content))
+    clients, shape = order.clients, order.clients.shape
+    whole = clients.dtype == order.turns.dtype == np.int64 and len(shape) == 1
+    real = order.strengths.dtype == order.weights.dtype == np.float64
+    if not (whole and real and order.turns.shape == order.strengths.shape == shape):
+        raise InvalidOrder("clients, turns, weights and strengths are not of one length and kind")
+    if type(order.round) is not int or order.round < 1 or order.weights.shape != shape:
+        raise InvalidOrder(f"round = {order.round}: must be a whole number of at least 1")
+    if (np.diff(clients) < 0).any() or not np.array_equal(order.turns, turns(clients)):
+        raise InvalidOrder("clients do not ascend, or their turns are not counted from 0")
+    if not (np.isfinite(order.strengths) & (order.strengths > 0)).all():
+        raise InvalidOrder("a strength is not a finite number above 0")
+    return order
+
+
+def turns(clients: IntArray) -> IntArray:
+    """Return how often each entry of an ascending array stands before it, shape (entries,).
+
+    >>> turns(np.array([2, 5, 5, 5, 7])).tolist()
+    [0, 0, 1, 2, 0]
+    """
+    return np.asarray(np.arange(len(clients)) - np.searchsorted(clients, clients))
 
 
 def unpack_train_reply(content: RecordDict, order: TrainOrder, counts: IntArray) -> TrainReply:

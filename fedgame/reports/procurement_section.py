@@ -106,9 +106,9 @@ def _implied_q(record: ProcurementRecord) -> str:
         return ""
     low, median, high = map(format_number, record.implied_q)
     return (
-        "The objective takes z²ε²/(q²T) for one number (noise multiplier z, bought ε, sampling "
-        f"rate q, T draws); over the clients that were drawn it is {low} to {high}, median "
-        f"{median}."
+        "The objective takes z²ε²/(q²T) for one number, up to a factor (noise multiplier z, bought "
+        f"ε, sampling rate q, T draws); over the clients that were drawn it is {low} to {high}, "
+        f"median {median}."
     )
 
 

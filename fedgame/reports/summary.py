@@ -104,20 +104,21 @@ def summarise(result: RunResult, config: Config) -> dict[str, Any]:
         "worst_epsilon": worst_epsilon(result),
         "notes": result.notes,
         "unaccounted": result.unaccounted,
-        "procurement": _procurement(result.procurement) if result.procurement else None,
+        "procurement": _procurement(result.procurement, config) if result.procurement else None,
         "clients": _clients(result),
     }
     finite: dict[str, Any] = _finite(summary)
     return finite
 
 
-def _procurement(record: ProcurementRecord) -> dict[str, Any]:
+def _procurement(record: ProcurementRecord, config: Config) -> dict[str, Any]:
     implied = record.implied_q
     return {
         "mechanism": record.mechanism,
         "eta": record.eta,
         "q": record.q,
         "epsilon_max": record.epsilon_max,
+        "budget": config.get("procurement.budget") or None,
         "expected_cost": record.expected_cost,
         "total_payment": record.total_payment,
         "objective": record.objective,

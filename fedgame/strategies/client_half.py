@@ -8,7 +8,7 @@ import numpy as np
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
-from fedgame.errors import FedgameError
+from fedgame.errors import FedgameError, InvalidOrder
 from fedgame.ledger.events import LedgerRow
 from fedgame.ledger.store import Ledger
 from fedgame.messages.registration import RegistrationOrder
@@ -58,6 +58,14 @@ class ClientHalf:
         return Ledger(path)
 
     def _write(self, run_name: str, simulated: str, rows: list[LedgerRow]) -> None:
-        """Put releases on disk, which is what comes before they leave the node."""
+        """Put releases on disk, which is what comes before they leave the node.
+
+        Raises:
+            InvalidOrder: A client has sold a budget in this run, and these releases are no part of
+                what it sold.
+        """
         with self._open_ledger(run_name, simulated) as ledger:
+            sold = ledger.purchases().keys() & {row.client for row in rows}
+            if sold:
+                raise InvalidOrder(f"client {min(sold)} sold a budget in this run, for other draws")
             ledger.append(rows)

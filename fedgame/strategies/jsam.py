@@ -17,9 +17,8 @@ import numpy as np
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
-from fedgame.accountants.base import Accountant
+from fedgame.accountants.base import Accountant, epsilon_by_client
 from fedgame.errors import InvalidReply, RunFailed
-from fedgame.games.procurement.schedule import turns
 from fedgame.games.procurement.settings import draw_sensitivities
 from fedgame.ledger.events import LedgerRow, PrivacyEvent, SampledGaussian
 from fedgame.ledger.purchases import Purchase
@@ -30,10 +29,11 @@ from fedgame.messages.procurement import (
     unpack_report,
     unpack_signature,
 )
-from fedgame.messages.training import TrainOrder, TrainReply
+from fedgame.messages.training import TrainOrder, TrainReply, turns
 from fedgame.randomness import public_generator
 from fedgame.strategies.base import RoundRecord, RunResult, Stage
 from fedgame.strategies.bridge import Bridge
+from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import CONTRACT
 from fedgame.strategies.jsam_client import UPDATE
 from fedgame.strategies.jsam_outcome import (
@@ -77,13 +77,17 @@ class JsamServer(ServerHalf):
         self._bridge = Bridge(experiment, self._hosts.counts)
         self._strengths = self._bridge.strengths_of(self._bought.noise_multipliers)
         self._signed = self._sign()
+        self._promised = self._promises()
+        self._guarantees = self._guaranteed()
         self._released = np.zeros_like(self._bought.draws)
+        self._ordered = np.zeros(len(self._signed), dtype=np.bool_)
         self._rounds: list[RoundRecord] = []
         self._used: list[float] = []
 
     @staticmethod
     def preflight(experiment: Experiment, accountant: Accountant) -> None:  # noqa: ARG004
         """Check what only data and a plan can show; see `ServerHalf.preflight`."""
+        federated_data(experiment)
         total = experiment.run.num_clients
         rng = public_generator(experiment.run.seed, "sensitivities")
         drawn = draw_sensitivities(make_prior(experiment.procurement), total, rng)
@@ -143,6 +147,22 @@ class JsamServer(ServerHalf):
             report=float(self._reports[position]),
         )
 
+    def _promises(self) -> dict[int, list[PrivacyEvent]]:
+        """Return what each client is going to release, by its contract."""
+        bought = self._bought
+        return {
+            int(client): [self._event(position, int(bought.draws[position]))]
+            if bought.draws[position] and self._signed[position]
+            else []
+            for position, client in enumerate(self._hosts.clients)
+        }
+
+    def _guaranteed(self) -> FloatArray:
+        """Return what each client's contract costs it, shape (clients,)."""
+        accountant, delta = self._accountants.guarantee, self._experiment.accounting.delta
+        found = epsilon_by_client(accountant, self._promised, delta)
+        return np.array([found[int(client)] for client in self._hosts.clients])
+
     def train(self) -> None:
         """Run the rounds of the schedule.
 
@@ -152,7 +172,9 @@ class JsamServer(ServerHalf):
         start = time.monotonic()
         clients: set[int] = set()
         for round_, drawn in enumerate(self._bought.schedule, start=1):
-            replies = self._train_round(self._orders(round_, drawn[self._signed[drawn]]))
+            able = drawn[self._signed[drawn]]
+            self._ordered[able] = True
+            replies = self._train_round(self._orders(round_, able))
             clients |= self._apply(round_, replies)
             if self._is_due(round_):
                 record = self._record(round_, len(clients), start)
@@ -203,14 +225,13 @@ class JsamServer(ServerHalf):
 
     def _record(self, round_: int, clients: int, start: float) -> RoundRecord:
         loss, accuracy = self._evaluate()
-        drawn = self._released > 0
         return RoundRecord(
             round=round_,
             loss=loss,
             accuracy=accuracy,
             mean_strength=float(np.average(self._strengths, weights=self._bought.draws)),
-            # what was bought bounds what is spent at any time
-            worst_epsilon=float(self._bought.allocation.budgets[drawn].max(initial=0.0)),
+            # what all draws will cost bounds what those so far did, whoever received them
+            worst_epsilon=float(self._guarantees[self._ordered].max(initial=0.0)),
             exploitability=None,
             clients=clients,
             seconds=time.monotonic() - start,
@@ -223,12 +244,6 @@ class JsamServer(ServerHalf):
     def result(self, realised: Histories) -> RunResult:
         """Return the record of the run; see `ServerHalf.result`."""
         failed = not self._released.any()
-        promised: dict[int, list[PrivacyEvent]] = {
-            int(client): [self._event(position, int(self._bought.draws[position]))]
-            if self._bought.draws[position] and self._signed[position]
-            else []
-            for position, client in enumerate(self._hosts.clients)
-        }
         procured = Procured(
             experiment=self._experiment,
             hosts=self._hosts,
@@ -242,7 +257,7 @@ class JsamServer(ServerHalf):
             status="failed" if failed else "finished",
             reason=reason if failed else "",
             rounds=tuple(self._rounds),
-            clients=client_records(procured, promised, realised, self._accountants),
+            clients=client_records(procured, self._promised, realised, self._accountants),
             parameters=self._parameters,
             tensors=self._tensors,
             strengths=np.tile(self._strengths, (len(self._rounds), 1)),

@@ -26,7 +26,9 @@ from fedgame.strategies.client_half import Action, ClientHalf
 from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import CONTRACT, REGISTER, TRAIN
-from fedgame.strategies.purchase import make_prior
+from fedgame.strategies.node import Node
+from fedgame.strategies.purchase import ROUNDING, make_prior
+from fedgame.strategies.settings import Experiment
 from fedgame.tasks.evaluation import evaluate
 
 FloatArray = NDArray[np.float64]
@@ -35,7 +37,7 @@ IntArray = NDArray[np.int64]
 UPDATE = "update"
 """Purpose of the releases that are bought."""
 
-LESS_NOISE = 1e-9
+LESS_NOISE = 1e-12
 """By how much, relatively, noise may be less than agreed from rounding."""
 
 
@@ -45,6 +47,11 @@ class JsamClient(ClientHalf):
     Every client keeps the contract in its own ledger and holds each order against it, so that a
     server cannot draw more from it than it bought.
     """
+
+    def __init__(self, experiment: Experiment, node: Node) -> None:
+        """Keep the experiment; data are loaded when first needed."""
+        super().__init__(experiment, node)
+        self._kept: dict[tuple[float, ...], bool] = {}
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -85,28 +92,57 @@ class JsamClient(ClientHalf):
         return np.array([evaluate(task, module, initial, data.client(int(k)))[0] for k in clients])
 
     def sign(self, contract: Contract) -> Signature:
-        """Accept what costs a client no more than is bought from it, and keep it on disk."""
+        """Accept what costs a client no more than is bought from it, and keep it on disk.
+
+        The rest of the offer must be what the run's public configuration says.
+        """
         offers = [_offer(contract, position) for position in range(len(contract.clients))]
-        accepted = [offer for offer in offers if self._is_kept(offer)]
+        accepted = [offer for offer in offers if self._is_fair(offer) and self._is_kept(offer)]
         with self._open_ledger(contract.run_name, contract.ledger) as ledger:
             ledger.append_purchases(accepted)
         signed = [offer.client for offer in accepted]
         return Signature(contract.clients, np.isin(contract.clients, signed))
 
+    def _is_fair(self, offer: Purchase) -> bool:
+        """Return whether an offer is to a client of this node, on the terms that are public."""
+        experiment, settings = self._experiment, self._experiment.procurement
+        run, hosted = experiment.run, self._node.may_host(offer.client)
+        if not hosted or offer.client >= run.num_clients:
+            return False
+        # an interim payment covers a client's cost on average only
+        covered = (
+            settings.payments == "interim"
+            or offer.payment >= offer.report * offer.epsilon * (1 - ROUNDING)
+        )
+        return bool(
+            covered
+            and offer.delta == experiment.accounting.delta
+            and offer.epsilon <= settings.epsilon_max
+            and offer.draws <= run.rounds * settings.draws
+            and offer.report == self._reports(np.array([offer.client]))[0]
+        )
+
     def _is_kept(self, offer: Purchase) -> bool:
-        """Return whether the noise keeps a client's cost within the budget that is bought."""
+        """Return whether the noise keeps a client's cost within the budget that is bought.
+
+        What a draw costs is read off this run's configuration, so that a contract of another
+        sampling rate, relation or number of local steps is none here.
+        """
         if offer.draws == 0:
             return True
-        training, context = self._experiment.training, client_context(self._experiment, 1)
-        event = SampledGaussian(
-            noise_multiplier=offer.noise_multiplier,
-            sampling_rate=context.amplifying_rate,
-            steps=offer.draws * training.local_steps,
-            neighbours=context.neighbours,
-            mechanism=self._experiment.mechanism.name,
-        )
-        accountant = ACCOUNTANTS.get(self._experiment.accounting.name)()
-        return bool(accountant.epsilon([event], offer.delta) <= offer.epsilon)
+        key = (offer.epsilon, offer.delta, offer.draws, offer.noise_multiplier)
+        if key not in self._kept:
+            training, context = self._experiment.training, client_context(self._experiment, 1)
+            event = SampledGaussian(
+                noise_multiplier=offer.noise_multiplier,
+                sampling_rate=context.amplifying_rate,
+                steps=offer.draws * training.local_steps,
+                neighbours=context.neighbours,
+                mechanism=self._experiment.mechanism.name,
+            )
+            accountant = ACCOUNTANTS.get(self._experiment.accounting.name)()
+            self._kept[key] = bool(accountant.epsilon([event], offer.delta) <= offer.epsilon)
+        return self._kept[key]
 
     def train(self, order: TrainOrder) -> TrainReply:
         """Hold the order against the contracts, train, write the ledger, and only then answer."""
@@ -116,12 +152,12 @@ class JsamClient(ClientHalf):
         with self._open_ledger(order.run_name, order.ledger) as ledger:
             self._check(order, ledger)
             local = cohort.train(order.round, order.parameters, order.strengths, order.turns)
-            ledger.append(
-                LedgerRow(client, order.round, int(turn), UPDATE, event)
-                for client, turn, event in zip(
-                    cohort.clients, order.turns, local.events, strict=True
-                )
-            )
+            events = zip(cohort.clients, order.turns, local.events, strict=True)
+            rows = [
+                LedgerRow(k, order.round, int(turn), UPDATE, event) for k, turn, event in events
+            ]
+            # once more where nobody can come in between: another order may have been faster
+            ledger.append(rows, lambda: self._check(order, ledger))
         used = acceptable(local.updates)
         return TrainReply(
             clients=order.clients,
@@ -137,20 +173,22 @@ class JsamClient(ClientHalf):
         Raises:
             InvalidOrder: There is no contract, its draws are used up, or the noise is too small.
         """
-        agreed = ledger.purchases()
+        agreed, local_steps = ledger.purchases(), self._experiment.training.local_steps
         counts = federated_data(self._experiment).counts[order.clients]
         noise_multipliers = Bridge(self._experiment, counts).noise_multipliers(order.strengths)
         for client, times in Counter(order.clients.tolist()).items():
             if client not in agreed:
                 raise InvalidOrder(f"client {client} has signed no contract")
-            contract, released = agreed[client], ledger.count(client, UPDATE)
-            if released + times > contract.draws:
+            contract, steps = agreed[client], ledger.count(client, UPDATE)
+            if not (self._node.may_host(client) and self._is_kept(contract)):
+                raise InvalidOrder(f"client {client} has signed no contract for this configuration")
+            if steps + times * local_steps > contract.draws * local_steps:
                 raise InvalidOrder(
-                    f"client {client} has given {released} of {contract.draws} draws, "
+                    f"client {client} has given {steps // local_steps} of {contract.draws} draws, "
                     f"{times} more are asked for"
                 )
             asked = float(noise_multipliers[order.clients == client].min())
-            if asked < contract.noise_multiplier * (1 - LESS_NOISE):
+            if not asked >= contract.noise_multiplier * (1 - LESS_NOISE):
                 raise InvalidOrder(
                     f"client {client} agreed to the noise multiplier {contract.noise_multiplier}, "
                     f"{asked} is asked for"

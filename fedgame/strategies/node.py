@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedgame.errors import ConfigError
+from fedgame.errors import ConfigError, InvalidOrder
 from fedgame.randomness import secret_from_seed
 from fedgame.strategies.settings import Experiment, Scalar
 
@@ -49,8 +49,20 @@ class Node:
         return [int(self.config["partition-id"])]
 
     def ledger(self, run_name: str, simulated: str) -> Path:
-        """Return the path of this node's ledger of one run."""
-        return Path(simulated) if self.data is None else self.data / run_name / "ledger.sqlite"
+        """Return the path of this node's ledger of one run.
+
+        Raises:
+            InvalidOrder: The run's name would lead out of the node's folder.
+        """
+        if self.data is None:
+            return Path(simulated)
+        if run_name in ("", ".", "..") or Path(run_name).name != run_name:
+            raise InvalidOrder(f"run name {run_name!r}: must be a plain folder name")
+        return self.data / run_name / "ledger.sqlite"
+
+    def may_host(self, client: int) -> bool:
+        """Return whether a client can be here: a deployed node has its own client only."""
+        return self.data is None or client == int(self.config["partition-id"])
 
     def keeps_a_secret(self, experiment: Experiment) -> bool:
         """Return whether noise comes from this node's own secret and not from the public seed."""

@@ -163,6 +163,8 @@ class ServerHalf(ABC):
 
     def _train_round(self, orders: Mapping[int, TrainOrder]) -> dict[int, TrainReply]:
         """Send out a round and return the updates that an honest node could have sent."""
+        if not orders:
+            return {}
         round_ = next(iter(orders.values())).round
         return self._ask(orders, TRAIN, round_, self._read_update)
 

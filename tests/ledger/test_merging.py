@@ -88,12 +88,20 @@ def test_merge_brings_the_purchases_in(tmp_path: Path) -> None:
         written(tmp_path / "1", row(1), bought=[deal(1, payment=0.2)]),
     ]
     with Ledger(tmp_path / "all") as target:
-        target.append_purchases([deal(7), deal(1, payment=0.2)])
         for _ in range(2):
             merge(target, sources)
-            assert target.purchases() == {0: deal(0), 1: deal(1, payment=0.2), 7: deal(7)}
+            assert target.purchases() == {0: deal(0), 1: deal(1, payment=0.2)}
         assert target.rows() == [row(0), row(1)]
         assert missing(target, sources) == []
+
+
+def test_a_purchase_that_only_the_client_knows_was_never_agreed_on(tmp_path: Path) -> None:
+    source = written(tmp_path / "0", row(0), row(1), bought=[deal(0), deal(1)])
+    with Ledger(tmp_path / "all") as target:
+        target.append_purchases([deal(1), deal(7)])
+        merge(target, [source])
+        assert target.purchases() == {1: deal(1), 7: deal(7)}
+        assert target.rows() == [row(0), row(1)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, RecordDict
 
-from fedgame.errors import InvalidReply
+from fedgame.errors import InvalidOrder, InvalidReply
 from fedgame.messages.privacy_game import (
     Registration,
     RoundOrder,
@@ -19,7 +19,12 @@ from fedgame.messages.privacy_game import (
 )
 from fedgame.messages.records import pack
 from fedgame.messages.registration import RegistrationOrder, unpack_registration_order
-from fedgame.messages.training import TrainReply, unpack_train_reply
+from fedgame.messages.training import (
+    TrainOrder,
+    TrainReply,
+    unpack_train_order,
+    unpack_train_reply,
+)
 
 ORDER = RoundOrder(
     round=3,
@@ -201,3 +206,36 @@ def test_a_registration_larger_than_the_run_is_refused() -> None:
 
 def test_an_honest_registration_passes() -> None:
     assert unpack_registration(_registration(), num_clients=4).counts.tolist() == [5, 6]
+
+
+TRAIN_ORDER = TrainOrder(
+    round=3,
+    parameters=np.arange(5, dtype=np.float32),
+    clients=np.array([0, 2, 2]),
+    turns=np.array([0, 0, 1]),
+    weights=np.array([0.1, 0.2, 0.3]),
+    strengths=np.array([0.1, 0.1, 1.0]),
+    run_name="run",
+    ledger="",
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"turns": np.array([0, 0, -(2**63)])},
+        {"turns": np.array([0, 0, 0])},
+        {"turns": np.array([0, 1, 2])},
+        {"turns": np.array([0.0, 0.0, 1.0])},
+        {"clients": np.array([2, 0, 2])},
+        {"clients": np.array([0, 2])},
+        {"strengths": np.array([0.1, np.nan, 1.0])},
+        {"strengths": np.array([0.1, 0.0, 1.0])},
+        {"round": 0},
+        {"round": 1.5},
+    ],
+)
+def test_an_order_that_would_mix_up_streams_is_refused(change: dict[str, Any]) -> None:
+    assert unpack_train_order(pack(TRAIN_ORDER)).clients.tolist() == [0, 2, 2]
+    with pytest.raises(InvalidOrder):
+        unpack_train_order(pack(replace(TRAIN_ORDER, **change)))

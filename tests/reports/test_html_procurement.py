@@ -98,8 +98,9 @@ def test_a_brute_force_search_is_reported(
 
 def test_the_implied_q_is_a_range(render: Render, make_jsam: Any) -> None:
     assert (
-        "The objective takes z²ε²/(q²T) for one number (noise multiplier z, bought ε, sampling "
-        "rate q, T draws); over the clients that were drawn it is 10.03 to 18.21, median 12.46."
+        "The objective takes z²ε²/(q²T) for one number, up to a factor (noise multiplier z, bought "
+        "ε, sampling rate q, T draws); over the clients that were drawn it is 10.03 to 18.21, "
+        "median 12.46."
     ) in prose(render(make_jsam()))
     assert "for one number" not in prose(render(make_jsam(implied_q=None)))
 

@@ -119,6 +119,7 @@ def test_a_purchase_is_summarised(make_jsam: Any, jsam_config: Any) -> None:
         "eta": 5.0,
         "q": 1.5,
         "epsilon_max": 10.0,
+        "budget": None,
         "expected_cost": 1.3141592,
         "total_payment": pytest.approx(0.7654321 * (1 + 1 / 2 + 1 / 3), rel=1e-15),
         "objective": 8.765432,

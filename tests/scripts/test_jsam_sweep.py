@@ -19,7 +19,7 @@ import pytest
 from fedgame import config
 from scripts import jsam_runs
 from scripts.jsam_cost import ETAS, cost_rows
-from scripts.jsam_grid import PRESET, ROOT, SEED, SEEDS, Job, grid, job_of
+from scripts.jsam_grid import BUDGETS, PRESET, ROOT, SEED, SEEDS, Job, grid, job_of
 from scripts.jsam_rows import Row, SweepError, fingerprint, key_of, missing, row_of
 from scripts.results import write_row
 
@@ -177,12 +177,15 @@ def test_costs_are_those_of_closed_forms() -> None:
     assert {row["mechanism"] for row in rows} == {"jsam", "jsam-ci", "usbm", "fsbm-50", "fsbm-75"}
     usbm = [row for row in rows if row["mechanism"] == "usbm"]
     assert [row["eta"] for row in usbm] == list(ETAS)
-    # at uniform selection B = sqrt(eta) Q^(1/4) S^(3/4), S the sum of (v/N)^(2/3)
+    terms = experiment.procurement.terms
+    # at uniform selection B = sqrt(eta) Q^(1/4) S^(3/4), S the sum of (v/N)^(2/3), below the cap
     prior = experiment.procurement.prior()
     costs = 2 * prior.draw(_sensitivities_generator(), (100,))
     power_sum = ((costs / 100) ** (2 / 3)).sum()
-    for row in usbm:
-        expected = np.sqrt(float(str(row["eta"]))) * power_sum**0.75
+    below = [row for row in usbm if float(str(row["bought_max"])) < terms.epsilon_max]
+    assert len(below) > 30
+    for row in below:
+        expected = np.sqrt(float(str(row["eta"]))) * terms.q**0.25 * power_sum**0.75
         assert row["expected_cost"] == pytest.approx(expected, rel=1e-9)
         assert row["probability_max"] == pytest.approx(0.01)
         # budgets go as v^(-1/3)
@@ -252,7 +255,7 @@ def test_a_stopped_sweep_keeps_its_rows_and_leaves_nothing_running(
     assert workers
     assert sweep.returncode == (128 + number if number == signal.SIGTERM else -number), said
     with (tmp_path / "accuracy.csv").open() as stream:
-        assert [job_of(row) for row in csv.DictReader(stream)] == [Job("usbm", 30, 1, 42)]
+        assert [job_of(row) for row in csv.DictReader(stream)] == [Job("usbm", 30, BUDGETS[0], 42)]
     _, alive = psutil.wait_procs(workers, timeout=10)
     assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
     if number == signal.SIGTERM:

@@ -20,7 +20,7 @@ from fedgame.games.procurement.allocation import allocate
 from fedgame.games.procurement.base import Terms
 from fedgame.games.procurement.jsam import Jsam
 from fedgame.games.procurement.virtual_cost import make_prior
-from fedgame.ledger.events import SampledGaussian, UnaccountedRelease
+from fedgame.ledger.events import LedgerRow, SampledGaussian, UnaccountedRelease
 from fedgame.ledger.replay import read_events, read_purchases
 from fedgame.ledger.store import Ledger
 from fedgame.messages.procurement import Contract
@@ -28,6 +28,7 @@ from fedgame.messages.registration import RegistrationOrder
 from fedgame.messages.training import TrainOrder
 from fedgame.randomness import generator, public_generator, secret_from_seed
 from fedgame.runner import Finished, preflight, run_in_process
+from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.jsam_client import JsamClient
 from fedgame.strategies.node import Node
@@ -267,7 +268,7 @@ def test_the_largest_losses_are_a_release_without_a_guarantee(run: Run) -> None:
 
 
 def test_a_budget_is_what_payments_cost_on_average(run: Run) -> None:
-    finished = run(_flat(procurement__budget=3.0))
+    finished = run(_flat(procurement__budget=3.0, procurement__eta=1.0))
     eta = finished.summary["procurement"]["eta"]
     rng, prior = np.random.default_rng(7), _uniform()
     costs = [
@@ -295,7 +296,15 @@ def test_evaluation_can_be_rarer_than_rounds(run: Run) -> None:
         ({"procurement.eta": 0.0}, "procurement.eta = 0.0: "),
         ({"procurement.q": -1.0}, "procurement.q = -1.0: "),
         ({"procurement.budget": -1.0}, "procurement.budget = -1.0: "),
-        ({"procurement.budget": 1e6}, "procurement.budget = 1000000.0: must be at most 51"),
+        ({"procurement.budget": 5.0}, "procurement.eta = 20.0: not used with procurement.budget"),
+        ({"cell": "dp-sgd"}, "cell = 'dp-sgd': belongs to strategy"),
+        ({"procurement.draws": 10**6, "rounds": 10**6}, "must be at most 1e.08"),
+        ({"procurement.epsilon-max": 1e-110}, "procurement.epsilon-max = 1e-110: "),
+        ({"procurement.distribution": "beta:2:12"}, "truncate it by c_max"),
+        (
+            {"procurement.budget": 99.0, "procurement.eta": 1.0},
+            "procurement.budget = 99.0: must be",
+        ),
         ({"procurement.distribution": "poisson:1"}, "procurement.distribution = 'poisson:1': "),
         ({"procurement.misreport-client": 5}, "procurement.misreport-client = 5: must be below"),
         ({"game.name": "mapg"}, "game.name = 'mapg': must be"),
@@ -322,9 +331,9 @@ def _client(experiment: Experiment) -> JsamClient:
 def _contract(folder: Path, **changes: Any) -> Contract:
     fields: dict[str, Any] = {
         "clients": np.array([0, 1]),
-        "reports": np.array([0.2, 0.3]),
+        "reports": public_generator(42, "sensitivities").random(5)[:2],
         "budgets": np.array([1.0, 1.0]),
-        "payments": np.array([0.4, 0.4]),
+        "payments": np.array([1.0, 1.0]),
         "draws": np.array([2, 1]),
         "noise_multipliers": np.array([3.0, 3.0]),
         "delta": 1e-5,
@@ -355,6 +364,99 @@ def test_a_contract_that_costs_more_than_it_buys_is_refused(tmp_path: Path) -> N
     assert client.sign(contract).accepted.tolist() == [True, False]
     with Ledger(tmp_path / "node-0.sqlite") as ledger:
         assert list(ledger.purchases()) == [0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"delta": 0.99},
+        {"budgets": np.array([1.0, 1e300])},
+        {"payments": np.array([1.0, 0.1])},
+        {"reports": np.array([public_generator(42, "sensitivities").random(5)[0], 0.01])},
+        {"draws": np.array([2, 19])},
+        {"clients": np.array([0, 7])},
+    ],
+)
+def test_a_contract_on_other_terms_than_the_public_ones_is_refused(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    accepted = _client(_experiment()).sign(_contract(tmp_path, **changes)).accepted
+    assert not accepted[1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training.sampling-rate": 1.0},
+        {"training.neighbours": "client"},
+        {"training.local-steps": 20},
+    ],
+)
+def test_a_contract_is_for_one_configuration(tmp_path: Path, changes: dict[str, Any]) -> None:
+    experiment = _experiment()
+    assert _client(experiment).sign(_contract(tmp_path)).accepted.all()
+    other = config.load({**SMALL, **JSAM, **changes})
+    large = _order(experiment, tmp_path, 1).strengths * 1e6
+    with pytest.raises(InvalidOrder, match="client 0 has signed no contract for this config"):
+        _client(other).train(_order(other, tmp_path, 1, strengths=large))
+
+
+def test_a_client_that_sold_plays_no_other_game_in_the_same_run(tmp_path: Path) -> None:
+    client = _client(_experiment())
+    client.sign(_contract(tmp_path))
+    event = SampledGaussian(9.0, 0.25, 1, "example", "gaussian")
+    with pytest.raises(InvalidOrder, match="client 1 sold a budget in this run"):
+        client._write("run", str(tmp_path / "node-0.sqlite"), [LedgerRow(1, 9, 0, "update", event)])
+
+
+def test_two_orders_at_once_do_not_share_a_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = _experiment()
+    slow, fast = _client(experiment), _client(experiment)
+    slow.sign(_contract(tmp_path, draws=np.array([1, 1])))
+    honest = Cohort.train
+
+    def overtaken(self: Cohort, round_: int, *args: Any) -> Any:
+        if round_ == 1:
+            fast.train(_order(experiment, tmp_path, 2))
+        return honest(self, round_, *args)
+
+    monkeypatch.setattr(Cohort, "train", overtaken)
+    with pytest.raises(InvalidOrder, match="client 0 has given 1 of 1 draws"):
+        slow.train(_order(experiment, tmp_path, 1))
+    assert [row.round for row in read_rows(tmp_path)] == [2, 2]
+
+
+def test_a_deployed_node_serves_its_own_client_in_its_own_folder(tmp_path: Path) -> None:
+    experiment = _experiment()
+    report = float(public_generator(42, "sensitivities").random(5)[0])
+    node = Node({"data": str(tmp_path), "partition-id": 1, "sensitivity": report})
+    client = JsamClient(experiment, node)
+    both = _contract(tmp_path, reports=np.full(2, report))
+    assert client.sign(both).accepted.tolist() == [False, True]
+    with pytest.raises(InvalidOrder, match="must be a plain folder name"):
+        client.sign(_contract(tmp_path, run_name="../evil"))
+
+
+@pytest.mark.parametrize("steps", [2, 4])
+def test_a_draw_of_many_local_steps_is_one_draw(run: Run, steps: int) -> None:
+    finished = run({**JSAM, "training.local-steps": steps})
+    for client in finished.summary["clients"]:
+        assert client["released"] == client["scheduled"]
+        assert client["spent"] <= client["bought"]
+
+
+def test_a_round_in_which_nobody_may_be_asked_is_no_end(run: Run) -> None:
+    def hook(reply: Message) -> Message | None:
+        silent = reply.metadata.message_type == "query.contract"
+        return None if silent and reply.metadata.src_node_id == 1 else reply
+
+    alone = {"procurement.name": "usbm", "procurement.draws": 1, "rounds": 12}
+    finished = run({**JSAM, **alone}, nodes=5, hook=hook)
+    assert finished.summary["status"] == "finished"
+    # a deal that the server did not see signed is none
+    assert 0 not in read_purchases(finished.folder)
 
 
 def test_no_more_is_given_than_was_bought(tmp_path: Path) -> None:
@@ -403,7 +505,8 @@ def test_a_deployed_client_reports_its_own_sensitivity(tmp_path: Path) -> None:
 
 def test_the_user_is_told_what_a_purchase_is_busy_with(tmp_path: Path) -> None:
     said: list[str] = []
-    flat = {**SMALL, **JSAM, "procurement.budget": 3.0, "output-dir": str(tmp_path)}
+    bought = {"procurement.budget": 3.0, "procurement.eta": 1.0}
+    flat = {**SMALL, **JSAM, **bought, "output-dir": str(tmp_path)}
     run_in_process(
         config.load(flat), 1, lambda record: said.append(getattr(record, "message", "round"))
     )

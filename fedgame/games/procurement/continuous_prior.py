@@ -17,6 +17,9 @@ GRID = 2049
 REFINEMENTS = 2
 """How often the grid is refined about the ends of ironed intervals, by a factor of GRID/4 each."""
 
+LARGEST_VIRTUAL_COST = 1e90
+"""Third powers of costs must stay finite."""
+
 UNBOUNDED_QUANTILE = 0.999
 """Where an unbounded distribution is truncated unless `c_max` says otherwise."""
 
@@ -55,6 +58,12 @@ class ContinuousPrior:
         self._mass = float(distribution.cdf(self.c_max)) - self._below
         if np.isinf(self._raw(np.array([self.c_max]))[0]):
             self.c_max = math.nextafter(self.c_max, 0.0)
+        dearest = float(self._raw(np.array([self.c_max]))[0])
+        if dearest > LARGEST_VIRTUAL_COST:
+            raise ValueError(
+                f"virtual costs reach {dearest:.3g} at {self.c_max:.17g}, where there is hardly "
+                "any density: truncate it by c_max"
+            )
         self.steps = np.array([])
         self._starts, self._ends, self._levels = self._iron()
         self.kinks = np.unique(np.concatenate([self._starts, self._ends]))

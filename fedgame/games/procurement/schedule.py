@@ -44,15 +44,6 @@ def draw_schedule(
     return np.sort(order.reshape(rounds, draws), axis=1)
 
 
-def turns(clients: IntArray) -> IntArray:
-    """Return how often each entry of an ascending array stands before it, shape (entries,).
-
-    >>> turns(np.array([2, 5, 5, 5, 7])).tolist()
-    [0, 0, 1, 2, 0]
-    """
-    return np.asarray(np.arange(len(clients)) - np.searchsorted(clients, clients))
-
-
 def implied_q(
     noise_multipliers: FloatArray, budgets: FloatArray, draws: IntArray, sampling_rate: float
 ) -> FloatArray:

@@ -43,7 +43,7 @@ class Procurement:
     name: str = "jsam"
     eta: float = Field(default=1.0, gt=0, le=1e15)
     q: float = Field(default=1.0, gt=0, le=1e15)
-    epsilon_max: float = Field(default=10.0, gt=0, le=1e6)
+    epsilon_max: float = Field(default=10.0, ge=1e-9, le=1e6)
     budget: float = Field(default=0.0, ge=0, le=1e15)
     distribution: str = "uniform:0:1"
     c_max: float = Field(default=0.0, ge=0)

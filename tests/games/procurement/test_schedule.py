@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedgame.games.procurement.schedule import draw_schedule, implied_q, turns
+from fedgame.games.procurement.schedule import draw_schedule, implied_q
+from fedgame.messages.training import turns
 
 P = np.array([0.4, 0.0, 0.2, 0.25, 0.15])
 
