@@ -364,7 +364,11 @@ def test_a_toml_file_that_is_not_there(refused: Refused) -> None:
 
 def test_numbers_beyond_floating_point_are_refused(refused: Refused, folder: Path) -> None:
     (folder / "r.csv").write_text(csv_text([1e299, 3e299]))
-    text = refused("--reports", "r.csv", "--eta", "1", "--distribution", "uniform:0:1e300")
+    arguments = ("--reports", "r.csv", "--eta", "1", "--distribution")
+    text = refused(*arguments, "uniform:0:1e300")
+    assert text.startswith("--distribution = 'uniform:0:1e300': virtual costs reach 2e+300 at")
+    (folder / "s.csv").write_text("1e299\n3e299\n")
+    text = refused(*arguments, "samples:s.csv")
     assert text.startswith("eta = 1.0, q = 1.0: the optimum exceeds what floating-point")
 
 
