@@ -8,12 +8,12 @@ near or far, as part of the run's log.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from rich.console import Console
 from rich.progress import (
@@ -54,16 +54,20 @@ def read_mark(line: str) -> Mark | None:
     return Mark(kind, content)
 
 
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value)
+
+
 def number(value: object, digits: int = 4) -> str:
     """Return a number for a table: a few significant digits, a dash for None or NaN."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if not _is_number(value):
         return "-"
     return f"{value:.{digits}g}"
 
 
 def bound(value: object) -> str:
     """Return an upper bound for a table, rounded up so that what is printed is still a bound."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if not _is_number(value):
         return "-"
     from fedgame.reports.guarantees import format_bound
 
@@ -72,7 +76,7 @@ def bound(value: object) -> str:
 
 def at_most(value: object) -> str:
     """Return a number for a table rounded down, so that what is printed is not too much."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if not _is_number(value):
         return "-"
     from fedgame.reports.guarantees import format_floor
 

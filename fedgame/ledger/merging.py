@@ -28,16 +28,11 @@ def merge(target: Database, sources: Iterable[Path]) -> None:
             target's, two sources contradict each other, or a file cannot be read.
     """
     with _gathered(target, sources, (RELEASE, PURCHASE)), target.transaction():
-        agreed = target.connection.execute("SELECT client FROM main.purchase").fetchall()
-        for table in (RELEASE, PURCHASE):
-            _unite(target, target.path, table, into="main", origin="temp")
-        if agreed:
-            # the server never saw these signed: no deal, however sure the client is of it
-            marks = ", ".join("?" * len(agreed))
-            target.connection.execute(
-                f"DELETE FROM main.purchase WHERE client NOT IN ({marks})",
-                [client for (client,) in agreed],
-            )
+        _unite(target, target.path, RELEASE, into="main", origin="temp")
+        _refuse_conflicts(target, target.path, PURCHASE, into="main", origin="temp")
+        # what the server never saw signed is no deal, however sure the client is of it
+        if not target.connection.execute("SELECT 1 FROM main.purchase LIMIT 1").fetchone():
+            _unite(target, target.path, PURCHASE, into="main", origin="temp")
 
 
 def missing(target: Database, sources: Iterable[Path]) -> list[LedgerRow]:
@@ -111,6 +106,15 @@ def _unite(target: Database, path: Path, table: Table, into: str, origin: str) -
         into: The schema that is added to.
         origin: The schema whose rows are added.
     """
+    _refuse_conflicts(target, path, table, into, origin)
+    target.connection.execute(
+        f"INSERT OR IGNORE INTO {into}.{table.name} "
+        f"SELECT {table.columns} FROM {origin}.{table.name}"
+    )
+
+
+def _refuse_conflicts(target: Database, path: Path, table: Table, into: str, origin: str) -> None:
+    """Refuse a row of one schema that differs in the other; arguments as for `_unite`."""
     differ = " OR ".join(f"have.{column} IS NOT new.{column}" for column in table.content)
     conflict = target.connection.execute(
         f"SELECT {table.order} FROM {into}.{table.name} AS have "
@@ -118,7 +122,3 @@ def _unite(target: Database, path: Path, table: Table, into: str, origin: str) -
     ).fetchone()
     if conflict:
         raise LedgerError(f"ledger {path}: {table.describe(conflict)} differs in another ledger")
-    target.connection.execute(
-        f"INSERT OR IGNORE INTO {into}.{table.name} "
-        f"SELECT {table.columns} FROM {origin}.{table.name}"
-    )

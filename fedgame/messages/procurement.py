@@ -8,6 +8,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from fedgame.errors import InvalidReply
+from fedgame.ledger.purchases import Purchase
 from fedgame.messages.records import BoolArray, FloatArray, IntArray, read_array, read_order
 from fedgame.messages.registration import Declaration, read_declaration
 
@@ -51,6 +52,27 @@ class Contract:
     delta: float
     run_name: str
     ledger: str
+
+    def offers(self) -> list[Purchase]:
+        """Return what is offered to each client, as both sides keep it.
+
+        Raises:
+            ValueError: A number is out of range.
+        """
+        columns = (self.clients, self.budgets, self.payments, self.draws, self.noise_multipliers)
+        rows = zip(*(column.tolist() for column in (*columns, self.reports)), strict=True)
+        return [
+            Purchase(
+                client=client,
+                epsilon=epsilon,
+                delta=self.delta,
+                payment=payment,
+                draws=draws,
+                noise_multiplier=noise_multiplier,
+                report=report,
+            )
+            for client, epsilon, payment, draws, noise_multiplier, report in rows
+        ]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from fedgame.accountants.base import Accountant, epsilon_by_client
 from fedgame.errors import InvalidReply, RunFailed
 from fedgame.games.procurement.settings import draw_sensitivities
 from fedgame.ledger.events import LedgerRow, PrivacyEvent, SampledGaussian
-from fedgame.ledger.purchases import Purchase
 from fedgame.messages.procurement import (
     Contract,
     Report,
@@ -43,7 +42,7 @@ from fedgame.strategies.jsam_outcome import (
     procurement_record,
 )
 from fedgame.strategies.outcome import Histories, unaccounted_releases
-from fedgame.strategies.purchase import buy, choose, make_prior
+from fedgame.strategies.purchase import buy, choose, prior_of
 from fedgame.strategies.server_half import DIVERGES, ServerHalf
 from fedgame.strategies.settings import Experiment
 
@@ -63,7 +62,7 @@ class JsamServer(ServerHalf):
             RunFailed: Too few nodes or clients came, or none accepts its contract.
             ConfigError: The mechanism does not fit the clients, or no noise fits a budget.
         """
-        self._prior = make_prior(args[0].procurement)
+        self._prior = prior_of(args[0].procurement)
         super().__init__(*args)
         experiment, declared = self._experiment, self._hosts.declared
         self._reports: FloatArray = declared["sensitivities"]
@@ -90,7 +89,7 @@ class JsamServer(ServerHalf):
         federated_data(experiment)
         total = experiment.run.num_clients
         rng = public_generator(experiment.run.seed, "sensitivities")
-        drawn = draw_sensitivities(make_prior(experiment.procurement), total, rng)
+        drawn = draw_sensitivities(prior_of(experiment.procurement), total, rng)
         choose(experiment, drawn, np.zeros(total), pay=False)
 
     def read_declaration(self, content: RecordDict) -> Report:
@@ -113,8 +112,9 @@ class JsamServer(ServerHalf):
             log.warning("client %d signed no contract: no draws, no payment", client)
         if not (signed & (self._bought.draws > 0)).any():
             raise RunFailed("no client that the schedule draws has signed its contract")
-        accepted = np.flatnonzero(signed).tolist()
-        self._ledger.append_purchases(self._purchase(position) for position in accepted)
+        accepted = set(self._hosts.clients[signed].tolist())
+        offers = [offer for contract in contracts.values() for offer in contract.offers()]
+        self._ledger.append_purchases(offer for offer in offers if offer.client in accepted)
         return signed
 
     def _contract(self, node: int) -> Contract:
@@ -134,18 +134,6 @@ class JsamServer(ServerHalf):
 
     def _read_signature(self, _: int, content: RecordDict, contract: Contract) -> Signature:
         return unpack_signature(content, contract)
-
-    def _purchase(self, position: int) -> Purchase:
-        bought = self._bought
-        return Purchase(
-            client=int(self._hosts.clients[position]),
-            epsilon=float(bought.allocation.budgets[position]),
-            delta=self._experiment.accounting.delta,
-            payment=float(bought.payments[position]),
-            draws=int(bought.draws[position]),
-            noise_multiplier=float(bought.noise_multipliers[position]),
-            report=float(self._reports[position]),
-        )
 
     def _promises(self) -> dict[int, list[PrivacyEvent]]:
         """Return what each client is going to release, by its contract."""

@@ -27,7 +27,7 @@ from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import CONTRACT, REGISTER, TRAIN
 from fedgame.strategies.node import Node
-from fedgame.strategies.purchase import ROUNDING, make_prior
+from fedgame.strategies.purchase import ROUNDING, prior_of
 from fedgame.strategies.settings import Experiment
 from fedgame.tasks.evaluation import evaluate
 
@@ -75,7 +75,7 @@ class JsamClient(ClientHalf):
         own = self._node.sensitivity
         if own is not None:
             return np.full(len(clients), own)
-        prior, run = make_prior(settings), experiment.run
+        prior, run = prior_of(settings), experiment.run
         drawn = draw_sensitivities(
             prior, run.num_clients, public_generator(run.seed, "sensitivities")
         )
@@ -96,19 +96,28 @@ class JsamClient(ClientHalf):
 
         The rest of the offer must be what the run's public configuration says.
         """
-        offers = [_offer(contract, position) for position in range(len(contract.clients))]
-        accepted = [offer for offer in offers if self._is_fair(offer) and self._is_kept(offer)]
+        try:
+            offers = contract.offers()
+        except ValueError as error:
+            raise InvalidOrder(str(error)) from error
+        offered = [offer for offer in offers if self._is_hosted(offer.client)]
+        reports = self._reports(np.array([offer.client for offer in offered], dtype=np.int64))
+        accepted = [
+            offer
+            for offer, report in zip(offered, reports.tolist(), strict=True)
+            if offer.report == report and self._is_fair(offer) and self._is_kept(offer)
+        ]
         with self._open_ledger(contract.run_name, contract.ledger) as ledger:
             ledger.append_purchases(accepted)
         signed = [offer.client for offer in accepted]
         return Signature(contract.clients, np.isin(contract.clients, signed))
 
+    def _is_hosted(self, client: int) -> bool:
+        return client < self._experiment.run.num_clients and self._node.may_host(client)
+
     def _is_fair(self, offer: Purchase) -> bool:
-        """Return whether an offer is to a client of this node, on the terms that are public."""
+        """Return whether an offer is on the terms that are public."""
         experiment, settings = self._experiment, self._experiment.procurement
-        run, hosted = experiment.run, self._node.may_host(offer.client)
-        if not hosted or offer.client >= run.num_clients:
-            return False
         # an interim payment covers a client's cost on average only
         covered = (
             settings.payments == "interim"
@@ -118,8 +127,7 @@ class JsamClient(ClientHalf):
             covered
             and offer.delta == experiment.accounting.delta
             and offer.epsilon <= settings.epsilon_max
-            and offer.draws <= run.rounds * settings.draws
-            and offer.report == self._reports(np.array([offer.client]))[0]
+            and offer.draws <= experiment.run.rounds * settings.draws
         )
 
     def _is_kept(self, offer: Purchase) -> bool:
@@ -193,23 +201,3 @@ class JsamClient(ClientHalf):
                     f"client {client} agreed to the noise multiplier {contract.noise_multiplier}, "
                     f"{asked} is asked for"
                 )
-
-
-def _offer(contract: Contract, position: int) -> Purchase:
-    """Return what is offered to one client.
-
-    Raises:
-        InvalidOrder: A number is out of range.
-    """
-    try:
-        return Purchase(
-            client=int(contract.clients[position]),
-            epsilon=float(contract.budgets[position]),
-            delta=contract.delta,
-            payment=float(contract.payments[position]),
-            draws=int(contract.draws[position]),
-            noise_multiplier=float(contract.noise_multipliers[position]),
-            report=float(contract.reports[position]),
-        )
-    except ValueError as error:
-        raise InvalidOrder(str(error)) from error

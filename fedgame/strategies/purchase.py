@@ -69,7 +69,7 @@ class Bought:
         return self.allocation.payments
 
 
-def make_prior(settings: Procurement) -> Prior:
+def prior_of(settings: Procurement) -> Prior:
     """Return the prior of an experiment.
 
     Raises:
@@ -143,7 +143,7 @@ def choose(
         ConfigError: The mechanism, the budget or the distribution does not fit the clients.
     """
     settings, seed = experiment.procurement, experiment.run.seed
-    prior = make_prior(settings)
+    prior = prior_of(settings)
     mechanism = settle_mechanism(experiment.buyer, losses)
     if settings.budget:
         announce(f"finding the eta at which {len(reports)} clients cost {settings.budget:g}")
