@@ -6,9 +6,13 @@ import sys
 from typing import Annotated
 
 import typer
+import typer.core
 
 from fedgame.cli import audit, keys, run, solve
 from fedgame.errors import FedgameError, RunFailed
+
+# with rich at hand typer writes `\[default: ...]`, even where rich's markup is turned off
+typer.core.HAS_RICH = False
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -20,7 +20,13 @@ def fedgame(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_names_every_verb() -> None:
     shown = fedgame("--help").stdout
-    assert all(verb in shown for verb in ("run", "keys", "audit"))
+    assert all(verb in shown for verb in ("run", "keys", "audit", "solve"))
+
+
+def test_defaults_in_help_are_plain_text() -> None:
+    shown = fedgame("run", "--help").stdout
+    assert "[default: (2)" in shown
+    assert "\\[" not in shown
 
 
 def test_version_is_the_installed_one() -> None:
