@@ -62,7 +62,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (about 6 GB with torch: some minutes)"; $(PIP_INSTALL) -e '.[dev]'; }
 	@$(REQUIREMENTS) > $@
 
-.PHONY: results tables picture results-jsam figures-jsam
+.PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -79,3 +79,9 @@ results-jsam: .venv/.dev ## run JSAM and its baselines, resumable (FEDGAME_DATA_
 
 figures-jsam: .venv/.dev ## draw the figures of docs/jsam.md from results/jsam/
 	$(BIN)/python -m scripts.jsam_figures $(ARGS)
+
+results-pml: .venv/.dev ## compute the numbers of docs/aggregative.md (about a minute)
+	$(BIN)/python -m scripts.pml_results $(ARGS)
+
+figures-pml: .venv/.dev ## draw the figures of docs/aggregative.md from results/pml/
+	$(BIN)/python -m scripts.pml_figures $(ARGS)

@@ -5,11 +5,8 @@ All solve for the same virtual costs, on one thread; times are the thread's CPU 
 
 from __future__ import annotations
 
-import time
-import tracemalloc
 from collections.abc import Callable
 from statistics import median
-from typing import Any, TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -17,6 +14,7 @@ from rich.table import Table
 from scipy import stats
 
 from benchmarks.jsam_peers import algorithm_1, slsqp
+from benchmarks.measure import mebibytes, timed
 from fedgame.games.best_response import FloatArray
 from fedgame.games.procurement.base import Choice, Terms
 from fedgame.games.procurement.certificate import objective
@@ -44,28 +42,10 @@ PEERS: dict[str, Callable[[FloatArray, Terms], Choice]] = {
     "SLSQP in 200 dimensions": slsqp,
 }
 
-Result = TypeVar("Result")
-
 
 def sensitivities(num_clients: int) -> FloatArray:
     """Draw c ~ U(0, 1)."""
     return np.random.default_rng(0).random(num_clients)
-
-
-def timed(job: Callable[..., Result], *args: Any) -> tuple[float, Result]:
-    """Return the CPU time of one run in seconds, and its result."""
-    start = time.thread_time()
-    result = job(*args)
-    return time.thread_time() - start, result
-
-
-def mebibytes(job: Callable[..., object], *args: Any) -> float:
-    """Return the most memory that one run has allocated at a time."""
-    tracemalloc.start()
-    job(*args)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / 2**20
 
 
 def beside_peers() -> Table:

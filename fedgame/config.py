@@ -19,8 +19,11 @@ from pydantic import ValidationError
 from fedgame.accountants import ACCOUNTANTS
 from fedgame.accountants.base import Accountant
 from fedgame.accountants.lsi import LsiAccountant
+from fedgame.accountants.pml_filter import PmlFilter
 from fedgame.errors import AccountingError, ConfigError
 from fedgame.games import GAMES
+from fedgame.games.aggregative import AGGREGATIVE, PRIORS
+from fedgame.games.aggregative.settings import Aggregative
 from fedgame.games.privacy.population import Population
 from fedgame.games.procurement import PROCUREMENT
 from fedgame.games.procurement.settings import Procurement
@@ -50,6 +53,8 @@ _SETTINGS: dict[str, type] = {
     "task": DataSource,
     "population": Population,
     "procurement": Procurement,
+    "aggregative": Aggregative,
+    "pml-filter": PmlFilter,
 }
 _REGISTRIES: dict[str, Registry[Any]] = {
     "task": TASKS,
@@ -57,8 +62,15 @@ _REGISTRIES: dict[str, Registry[Any]] = {
     "mechanism": MECHANISMS,
     "game": GAMES,
     "procurement": PROCUREMENT,
+    "aggregative": AGGREGATIVE,
+    "prior": PRIORS,
 }
-_CHOICES = {"partition.name": "iid", "mechanism.name": "auto", "game.name": "auto"}
+_CHOICES = {
+    "partition.name": "iid",
+    "mechanism.name": "auto",
+    "game.name": "auto",
+    "prior.name": "product-prior",
+}
 
 
 def toml_key(field: str) -> str:
@@ -208,7 +220,7 @@ def load(overrides: Mapping[str, object]) -> Experiment:
     flat: dict[str, Any] = {**defaults(), **overrides}
     run = _build(RunSettings, "", flat)
     # what is bought is Gaussian noise, whatever cell the privacy grid would be in
-    mechanism, game = CELLS["dp-sgd" if run.strategy == "jsam" else run.cell]
+    mechanism, game = CELLS[run.cell if run.strategy == "mfpg" else "dp-sgd"]
     flat["mechanism.name"] = (
         mechanism if flat["mechanism.name"] == "auto" else flat["mechanism.name"]
     )
@@ -218,6 +230,7 @@ def load(overrides: Mapping[str, object]) -> Experiment:
         _build(cls, section, flat)
     source = _build(DataSource, "task", flat)
     procurement = _build(Procurement, "procurement", flat)
+    aggregative = _build(Aggregative, "aggregative", flat)
     experiment = Experiment(
         run=run,
         training=_build(Training, "training", flat),
@@ -230,6 +243,10 @@ def load(overrides: Mapping[str, object]) -> Experiment:
         population=_build(Population, "population", flat),
         procurement=procurement,
         buyer=_component("procurement", procurement.name, flat),
+        aggregative=aggregative,
+        cost_game=_component("aggregative", aggregative.name, flat),
+        prior=_component("prior", str(flat["prior.name"]), flat),
+        pml_filter=_build(PmlFilter, "pml-filter", flat),
         flat=flat,
     )
     check_together(experiment)

@@ -12,10 +12,12 @@ import platformdirs
 from flwr.serverapp import Grid
 
 from fedgame import config
+from fedgame.audits.transcript import audit_transcript
 from fedgame.errors import AccountingError, ConfigError, LedgerError
 from fedgame.ledger.replay import NODE_LEDGERS
 from fedgame.ledger.store import Ledger, merge, missing
 from fedgame.local_grid import LocalGrid, ReplyHook
+from fedgame.reports.game_folder import append_iteration, write_game_run
 from fedgame.reports.run_folder import (
     append_metrics,
     collect_versions,
@@ -24,11 +26,12 @@ from fedgame.reports.run_folder import (
     write_settings,
 )
 from fedgame.strategies import SERVERS
-from fedgame.strategies.base import ProgressListener, RoundRecord, Stage
+from fedgame.strategies.base import Progress, ProgressListener, Result, RoundRecord
+from fedgame.strategies.game_result import GameResult, IterationRecord
 from fedgame.strategies.handlers import make_client_app
 from fedgame.strategies.node import NEEDS_A_FOLDER
 from fedgame.strategies.outcome import Accountants
-from fedgame.strategies.settings import Experiment
+from fedgame.strategies.settings import Experiment, Scalar
 from fedgame.strategies.threads import single_thread
 
 SOUND = ("rdp", "pld", "order2")
@@ -74,9 +77,11 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
     versions = collect_versions()
     write_settings(folder, experiment.flat, versions)
 
-    def listen(record: RoundRecord | Stage) -> None:
+    def listen(record: Progress) -> None:
         if isinstance(record, RoundRecord):
             append_metrics(folder, record)
+        elif isinstance(record, IterationRecord):
+            append_iteration(folder, record)
         listener(record)
 
     with single_thread(), Ledger(folder / "ledger.sqlite") as ledger:
@@ -88,7 +93,17 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
     if conflict:
         # what was trained and recorded is kept; who spent what is not certain, and is said so
         result = replace(result, status="failed", reason=conflict)
-    return Finished(folder, write_run(folder, result, experiment.flat, versions))
+    return Finished(folder, _write(folder, result, experiment.flat, versions))
+
+
+def _write(
+    folder: Path, result: Result, flat: Mapping[str, Scalar], versions: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Write what a run recorded, audited where it is a transcript."""
+    if isinstance(result, GameResult):
+        audit = audit_transcript(result.transcript, result.dynamics, result.prior, result.types)
+        return write_game_run(folder, result, audit, flat, versions)
+    return write_run(folder, result, flat, versions)
 
 
 def _accountants(experiment: Experiment) -> Accountants:

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedgame import config, runner
 from fedgame.errors import FedgameError
-from fedgame.strategies.base import RoundRecord, Stage
+from fedgame.strategies.base import Progress, Stage
 
 app = ServerApp()
 
@@ -32,7 +32,7 @@ def main(grid: Grid, context: Context) -> None:
     try:
         experiment = config.load(context.run_config)
 
-        def listen(record: RoundRecord | Stage) -> None:
+        def listen(record: Progress) -> None:
             if isinstance(record, Stage):
                 _say("stage", dataclasses.asdict(record))
                 return

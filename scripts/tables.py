@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
+from scripts import pml_tables
 from scripts.jsam_grid import (
     BUDGETS,
     COMPARED,
@@ -61,7 +62,8 @@ def read_results(path: Path) -> Rows:
     except OSError:
         rows = []
     if not rows:
-        target = "results-jsam" if path.parent.name == "jsam" else "results"
+        part = path.parent.name
+        target = f"results-{part}" if part in {"jsam", "pml"} else "results"
         raise TableError(f"{path}: no results there; make {target}")
     return rows
 
@@ -182,6 +184,11 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "mfep-claims": ("paper_mfep.csv", claims_table),
     "jsam-accuracy": ("jsam/accuracy.csv", jsam_accuracy_table),
     "jsam-seeds": ("jsam/accuracy.csv", jsam_seeds_table),
+    "pml-gain": ("pml/gain.csv", pml_tables.gain_table),
+    "pml-leakage": ("pml/leakage.csv", pml_tables.leakage_table),
+    "pml-tradeoff": ("pml/tradeoff.csv", pml_tables.tradeoff_table),
+    "pml-correlation": ("pml/correlation.csv", pml_tables.correlation_table),
+    "pml-stopping": ("pml/stopping.csv", pml_tables.stopping_table),
 }
 """Name of a block: the file in results/ that it shows, and how."""
 

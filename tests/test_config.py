@@ -11,6 +11,7 @@ import pytest
 from fedgame import config
 from fedgame.accountants.lsi import LsiAccountant
 from fedgame.errors import AccountingError, ConfigError
+from fedgame.strategies import SERVERS
 
 ROOT = Path(__file__).parents[1]
 
@@ -105,8 +106,8 @@ def test_an_off_diagonal_combination_can_be_named() -> None:
 def test_every_preset_is_valid_and_flat(preset: Path) -> None:
     flat = config.read_toml(preset)
     run = config.load(flat).run
-    if preset.parent.name == "jsam":
-        assert run.strategy == "jsam"
+    if preset.parent.name in SERVERS:
+        assert run.strategy == preset.parent.name
     else:
         assert run.cell in preset.stem or preset.stem == "demo"
 

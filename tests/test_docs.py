@@ -36,7 +36,7 @@ FENCE = re.compile(r"^```[a-z]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FILE = re.compile(r"\b(?:docs|experiments|fedgame|results|scripts|tests)/[\w./-]+\.[a-z]{2,4}\b")
 KEY = re.compile(r"(?<!`)`([a-z0-9-]+\.[a-z0-9-]+)(?: = [^`]+)?`(?!`)")
-SUFFIXES = {"toml", "md", "py", "csv", "html", "json", "sqlite", "safetensors", "png"}
+SUFFIXES = {"toml", "md", "py", "csv", "html", "npz", "json", "sqlite", "safetensors", "png"}
 
 
 def words(command: str) -> list[str]:

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from fedgame.accountants.rdp import check_epsilon, composable
 from fedgame.errors import AccountingError
-from fedgame.ledger.events import PrivacyEvent, SampledGaussian
+from fedgame.ledger.events import LaplaceVector, PrivacyEvent, SampledGaussian
 
 
 def lsi_delta(
@@ -123,17 +123,19 @@ class LsiAccountant:
             epsilon: Finite and >= 0; plays no role.
 
         Raises:
-            AccountingError: A release has no strength, so that the claim does not apply, or the
-                events do not compose.
+            AccountingError: A release has no strength, as no Laplace vector has, so that the claim
+                does not apply, or the events do not compose.
         """
         check_epsilon(epsilon)
         steps, strength = 0, None
         for event in composable(events):
+            if isinstance(event, LaplaceVector) or (
+                isinstance(event, SampledGaussian) and event.strength is None
+            ):
+                raise AccountingError(
+                    f"the lsi claim is about entropic steps: {event.mechanism} has no strength"
+                )
             if isinstance(event, SampledGaussian):
-                if event.strength is None:
-                    raise AccountingError(
-                        f"the lsi claim is about entropic steps: {event.mechanism} has no strength"
-                    )
                 steps, strength = steps + event.steps, event.strength
         if strength is None:
             return 0.0

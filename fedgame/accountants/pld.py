@@ -22,13 +22,13 @@ from scipy.special import log_ndtr, ndtr
 from fedgame.accountants.base import epsilon_by_client
 from fedgame.accountants.rdp import check_delta, check_epsilon, composable
 from fedgame.errors import AccountingError
-from fedgame.ledger.events import PrivacyEvent, PureDPChoice, SampledGaussian
+from fedgame.ledger.events import LaplaceVector, PrivacyEvent, PureDPChoice, SampledGaussian
 
 Releases: TypeAlias = tuple[tuple[float, float, int], ...]
 """(noise multiplier, sampling rate, how many), sorted."""
 
 Choices: TypeAlias = tuple[tuple[float, int], ...]
-"""(epsilon of a pure-DP choice, how many), sorted."""
+"""(epsilon of a choice or a Laplace vector, both pure DP, how many), sorted."""
 
 MIN_DELTA = 1e-12
 """Below it the mass that is cut off the tails, and rounding, would be most of the answer."""
@@ -164,7 +164,7 @@ def _distribution(events: Sequence[PrivacyEvent]) -> Any:
     choices: Counter[float] = Counter()
     precisions: list[float] = []
     for event in composable(events):
-        if isinstance(event, PureDPChoice):
+        if isinstance(event, PureDPChoice | LaplaceVector):
             choices[event.epsilon] += 1
         elif event.sampling_rate < 1:
             sampled[event.noise_multiplier, event.sampling_rate] += event.steps

@@ -120,7 +120,8 @@ class PmlFilter:
         budget: R > 0, in nats.
         action: What to do where the planned noise could leak more than the budget: "stop" sends
             nothing, "raise-noise" sends with the smallest larger scale that fits, which there is as
-            long as the leakage so far is below the budget (and at most a million times the plan).
+            long as the leakage so far is below the budget (and at most a million times the plan),
+            and "measure" sends all the same: nothing is enforced.
         order: Whether players send all at once ("simultaneous"), or one after the other, each
             decision knowing the messages before it ("sequential"); "auto" is simultaneous for
             independent types and sequential for all others, for which only that is exact.
@@ -128,12 +129,14 @@ class PmlFilter:
 
     name: ClassVar[str] = "pml-filter"
 
-    budget: float = Field(gt=0)
-    action: Literal["stop", "raise-noise"] = "stop"
+    budget: float = Field(default=2.0, gt=0)
+    action: Literal["stop", "raise-noise", "measure"] = "stop"
     order: Literal["auto", "simultaneous", "sequential"] = "auto"
 
     def is_sequential(self, prior: Prior) -> bool:
         """Return whether players send one after the other."""
+        if self.action == "measure":
+            return False
         return self.order == "sequential" or (self.order == "auto" and not prior.is_product)
 
     def decide_round(
@@ -183,8 +186,9 @@ class PmlFilter:
         scales = np.broadcast_to(check_scales(planned), shape)
         if self.action == "raise-noise":
             scales = smallest_scales(worst, scales, limit)
-        leakage = worst(scales)
-        return Decision(np.asarray(leakage <= limit), scales, np.asarray(leakage))
+        leakage = np.asarray(worst(scales))
+        send = (leakage <= limit) | (self.action == "measure")
+        return Decision(np.asarray(send), scales, leakage)
 
 
 def smallest_scales(worst: Worst, planned: FloatArray, limit: float) -> FloatArray:

@@ -18,7 +18,13 @@ from pydantic.dataclasses import dataclass
 from fedgame.accountants.base import accountable, compress
 from fedgame.accountants.sampled_gaussian import DEFAULT_ORDERS, rdp_sampled_gaussian
 from fedgame.errors import AccountingError
-from fedgame.ledger.events import PrivacyEvent, PureDPChoice, SampledGaussian
+from fedgame.ledger.events import (
+    ChargedEvent,
+    LaplaceVector,
+    PrivacyEvent,
+    PureDPChoice,
+    SampledGaussian,
+)
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -43,20 +49,20 @@ BLOCK = 4096
 """How many clients are converted in one array."""
 
 
-def composable(events: Sequence[PrivacyEvent]) -> tuple[SampledGaussian | PureDPChoice, ...]:
-    """Return the events that can be charged, after refusing what cannot be composed soundly.
+def composable(events: Sequence[PrivacyEvent]) -> tuple[ChargedEvent, ...]:
+    """Return the events that cost something, after refusing what cannot be composed soundly.
 
     Args:
         events: One client's history; releases without any guarantee are dropped, since reports list
-            them by themselves.
+            them by themselves, and so are those that cost nothing.
 
     Raises:
         AccountingError: An event of unknown type, events under different neighbour relations, or a
             sampling rate below 1 under a relation other than "example" (who takes part is public).
     """
-    known: list[SampledGaussian | PureDPChoice] = []
+    known: list[ChargedEvent] = []
     for event in accountable(events):
-        if not isinstance(event, SampledGaussian | PureDPChoice):
+        if not isinstance(event, ChargedEvent):
             raise AccountingError(f"unknown event {type(event).__name__}: no accountant charges it")
         if isinstance(event, SampledGaussian):
             _check_release(event)
@@ -66,7 +72,7 @@ def composable(events: Sequence[PrivacyEvent]) -> tuple[SampledGaussian | PureDP
         raise AccountingError(
             "events under different neighbour relations do not compose: " + ", ".join(relations)
         )
-    return tuple(known)
+    return tuple(e for e in known if not (isinstance(e, LaplaceVector) and e.epsilon == 0))
 
 
 def _check_release(event: SampledGaussian) -> None:
@@ -207,7 +213,7 @@ def rdp_of_history(
     for event, count in compress(composable(events)):
         if isinstance(event, SampledGaussian):
             total += count * _rdp_of_event(event.noise_multiplier, event.sampling_rate, orders)
-        elif isinstance(event, PureDPChoice):
+        elif isinstance(event, PureDPChoice | LaplaceVector):
             total += count * rdp_pure(event.epsilon, orders)
     return total
 

@@ -11,6 +11,8 @@ import click
 import typer
 from typer.core import TyperGroup
 
+from fedgame.cli import audit_transcript
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -41,7 +43,7 @@ app = typer.Typer(cls=_DefaultCommand, no_args_is_help=True)
 
 @app.callback()
 def _root() -> None:
-    """Audit a finished run: `fedgame audit RUN --accountant NAME`."""
+    """Audit a run: its ledger (`fedgame audit RUN --accountant NAME`), or a game's transcript."""
 
 
 @app.command(_DEFAULT)
@@ -91,6 +93,9 @@ def ledger(
         sys.stdout.write(json.dumps(result, indent=2) + "\n")
     else:
         _print(result)
+
+
+app.command("transcript")(audit_transcript.transcript)
 
 
 def _answer(judge: Accountant, events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:

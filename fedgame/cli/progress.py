@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isnan
 from types import TracebackType
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from rich.console import Console
 from rich.progress import (
@@ -26,6 +26,8 @@ from rich.progress import (
 from rich.table import Column
 
 _MARK = re.compile(r"fedgame-(stage|progress|summary|error) (?=\{)")
+
+_Part: TypeAlias = tuple[str, object, Callable[[object], str]]
 
 WAITING = "starting Flower: the first message takes 10-20 s while Ray and torch load"
 
@@ -87,20 +89,33 @@ def round_line(record: Mapping[str, Any]) -> str:
     """Return what is worth seeing of one round, as one line.
 
     Args:
-        record: The fields of a RoundRecord, and `strategy`. Where privacy is bought nobody chooses
-            a strength, and clients take turns.
+        record: The fields of a RoundRecord, or of an IterationRecord in a game by messages, and
+            `strategy`. Where privacy is bought nobody chooses a strength, and clients take turns.
     """
-    own = ("s-bar", record.get("mean_strength"), number)
+    parts = _of_game(record) if record.get("strategy") == "aggregative" else _of_training(record)
+    return "  ".join(f"{name} {show(value)}" for name, value, show in parts if value is not None)
+
+
+def _of_game(record: Mapping[str, Any]) -> list[_Part]:
+    return [
+        ("leakage", record.get("leakage"), bound),
+        ("about one player", record.get("worst_individual_leakage"), bound),
+        ("noise", record.get("noise"), number),
+        ("sent", record.get("sent"), number),
+    ]
+
+
+def _of_training(record: Mapping[str, Any]) -> list[_Part]:
+    own: _Part = ("s-bar", record.get("mean_strength"), number)
     if record.get("strategy") == "jsam":
         own = ("clients", record.get("clients"), number)
-    parts = [
+    return [
         ("accuracy", record.get("accuracy"), number),
         ("loss", record.get("loss"), number),
         own,
         ("worst epsilon", record.get("worst_epsilon"), bound),
         ("exploitability", record.get("exploitability"), number),
     ]
-    return "  ".join(f"{name} {show(value)}" for name, value, show in parts if value is not None)
 
 
 class ProgressView:
@@ -136,10 +151,11 @@ class ProgressView:
         self._live.stop()
 
     def show(self, record: Mapping[str, Any]) -> None:
-        """Show one round: the fields of a RoundRecord, `total_rounds` and `strategy`."""
+        """Show one round: `total_rounds`, and what `round_line` needs."""
         done, total = int(record["round"]), int(record["total_rounds"])
         line = round_line(record)
-        self._live.update(self._task, description="training", completed=done, total=total)
+        doing = "playing" if record.get("strategy") == "aggregative" else "training"
+        self._live.update(self._task, description=doing, completed=done, total=total)
         self.say(f"round {done}/{total}  {line}")
 
     def say(self, text: str) -> None:

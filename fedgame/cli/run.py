@@ -16,7 +16,7 @@ _INTERRUPTED = 130
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedgame.strategies.base import RoundRecord, Stage
+    from fedgame.strategies.base import Progress
     from fedgame.strategies.settings import Experiment
 
 
@@ -95,7 +95,7 @@ def _in_process(experiment: Experiment, console: Console) -> dict[str, Any]:
     where = {"total_rounds": experiment.run.rounds, "strategy": experiment.run.strategy}
     with ProgressView(console, "running in this process") as view:
 
-        def listener(record: RoundRecord | Stage) -> None:
+        def listener(record: Progress) -> None:
             if isinstance(record, Stage):
                 view.say(record.message)
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fedgame.cli import solve_jsam
+from fedgame.cli import solve_game, solve_jsam
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -15,3 +15,4 @@ def _root() -> None:
 
 
 app.command("jsam")(solve_jsam.jsam)
+app.command("game")(solve_game.game)

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from fedgame.cli.game_output import print_game
 from fedgame.cli.progress import at_most, bound, number
 from fedgame.errors import RunFailed
 from fedgame.reports.deals import SPENT_BY
@@ -57,11 +58,16 @@ def read_summary(folder: Path) -> dict[str, Any]:
 def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
     """Print what a run reached: the model, the privacy of the worst client, and each client.
 
+    Of a game by messages: what leaked, what bounds say, and each player.
+
     Args:
         console: Where to print.
         summary: The run's summary.json with `run_dir` added.
     """
-    console.print(_overview(summary))
+    if summary.get("strategy") == "aggregative":
+        print_game(console, summary)
+    else:
+        console.print(_overview(summary))
     if summary.get("reason"):
         text = f"stopped early: {summary['reason']}"
         console.print(text, highlight=False, markup=False, soft_wrap=True)

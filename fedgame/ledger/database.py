@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from fedgame.errors import DuplicateRow, LedgerError
-from fedgame.ledger.encoding import PURCHASE, RELEASE, VERSION
+from fedgame.ledger.encoding import ADDED, LAYOUTS, PURCHASE, RELEASE, VERSION, Table
 
 TIMEOUT = 30
 """Seconds to wait for another process that writes."""
@@ -40,7 +40,7 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open the ledger at `path`, and make it if it is not there.
 
-        A ledger of version 1, which has no purchases, is upgraded unless it is opened for reading.
+        A ledger of an older version is upgraded unless it is opened for reading.
 
         Args:
             path: The file; its folder must exist.
@@ -75,9 +75,12 @@ class Database:
             with self.transaction():
                 self._upgrade()
         version = self.version()
-        if version != VERSION and not (version == 1 and self.read_only):
+        if version not in (LAYOUTS if self.read_only else (VERSION,)):
             raise LedgerError(f"ledger {self.path}: not a ledger of version 1 to {VERSION}")
-        for table in (RELEASE, PURCHASE)[:version]:
+        self._require(LAYOUTS[version])
+
+    def _require(self, tables: tuple[Table, ...]) -> None:
+        for table in tables:
             self.connection.execute(f"SELECT {table.columns} FROM {table.name} LIMIT 1")
 
     def _keep_a_log(self) -> None:
@@ -94,17 +97,22 @@ class Database:
                 return
 
     def _upgrade(self) -> None:
-        """Bring an empty file, or a ledger of version 1, to the present version."""
+        """Bring an empty file, or a ledger of an older version, to the present version."""
         version = self.version()
         tables = self.connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-        if tables == 0 and version == 0:
+        empty = tables == 0 and version == 0
+        if not empty and not 1 <= version < VERSION:
+            return
+        if empty:
             self.connection.execute(f"CREATE TABLE {RELEASE.name} {RELEASE.types}")
-            version = 1
-        if version == 1:
-            # Another program's file of this number has no such table, and stays as it was.
-            self.connection.execute(f"SELECT {RELEASE.columns} FROM {RELEASE.name} LIMIT 1")
+        else:
+            # Another program's file of this number has no such tables, and stays as it was.
+            self._require(LAYOUTS[version])
+            for column, kind in ADDED.items():
+                self.connection.execute(f"ALTER TABLE {RELEASE.name} ADD COLUMN {column} {kind}")
+        if version < 2:  # the first one with purchases
             self.connection.execute(f"CREATE TABLE {PURCHASE.name} {PURCHASE.types}")
-            self.connection.execute(f"PRAGMA user_version = {VERSION}")
+        self.connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def version(self) -> int:
         """Return the version of the file's layout, which another process may have upgraded."""

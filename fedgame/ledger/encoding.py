@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from functools import lru_cache
 from numbers import Integral
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from fedgame.errors import LedgerError
 from fedgame.ledger.events import (
+    LaplaceVector,
     LedgerRow,
     Neighbours,
     PrivacyEvent,
@@ -23,12 +24,16 @@ from fedgame.ledger.purchases import Purchase
 KINDS: dict[str, type[PrivacyEvent]] = {
     "sampled-gaussian": SampledGaussian,
     "pure-dp-choice": PureDPChoice,
+    "laplace-vector": LaplaceVector,
     "unaccounted-release": UnaccountedRelease,
 }
 """How each event is named in the file; an event of another type cannot be stored."""
 
-VERSION = 2
-"""The layout of the tables, kept in the file's user_version. Version 1 had no purchases."""
+VERSION = 3
+"""The layout of the tables, kept in the file's user_version; see LAYOUTS for the older ones."""
+
+ADDED = {"scale": "REAL", "sensitivity": "REAL", "dimension": "INTEGER"}
+"""The columns that version 3 added at the end of a release, with their types."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +86,13 @@ RELEASE = Table(
     (
         *("kind", "neighbours", "mechanism"),
         *("noise_multiplier", "sampling_rate", "steps", "strength", "epsilon"),
+        *ADDED,
     ),
     """(
     client INTEGER NOT NULL, round INTEGER NOT NULL, step INTEGER NOT NULL, purpose TEXT NOT NULL,
     kind TEXT NOT NULL, neighbours TEXT NOT NULL, mechanism TEXT NOT NULL,
     noise_multiplier REAL, sampling_rate REAL, steps INTEGER, strength REAL, epsilon REAL,
+    scale REAL, sensitivity REAL, dimension INTEGER,
     PRIMARY KEY (client, round, step, purpose)
 ) STRICT, WITHOUT ROWID""",
     "row (client {}, round {}, step {}, {})",
@@ -103,7 +110,19 @@ PURCHASE = Table(
     "the purchase of client {}",
 )
 
-FLOATS = frozenset({"noise_multiplier", "sampling_rate", "strength", "epsilon"})
+RELEASE_BEFORE_3 = replace(RELEASE, content=RELEASE.content[: -len(ADDED)])
+
+LAYOUTS: dict[int, tuple[Table, ...]] = {
+    1: (RELEASE_BEFORE_3,),
+    2: (RELEASE_BEFORE_3, PURCHASE),
+    VERSION: (RELEASE, PURCHASE),
+}
+"""The tables that a file of each version has, by which older ones are read."""
+
+FLOATS = frozenset(
+    {"noise_multiplier", "sampling_rate", "strength", "epsilon", "scale", "sensitivity"}
+)
+INTEGERS = frozenset({"steps", "dimension"})
 FIELDS = {name: tuple(field.name for field in fields(kind)) for name, kind in KINDS.items()}
 NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -125,15 +144,25 @@ def to_record(row: LedgerRow) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=4096)  # most rows of a run hold one of few events
 def _content(event: PrivacyEvent) -> tuple[Any, ...]:
-    values: list[Any] = [NAMES[type(event)]]
+    name = NAMES[type(event)]
+    values: list[Any] = [name]
     for column in RELEASE.content[1:]:
-        value = getattr(event, column, None)
+        value = getattr(event, column) if column in FIELDS[name] else None
         if value is not None and column in FLOATS:
             value = float(value)
             if not math.isfinite(value):
                 raise ValueError(f"{column} = {value}: must be finite")
-        values.append(int(value) if column == "steps" and value is not None else value)
+        values.append(int(value) if column in INTEGERS and value is not None else value)
     return tuple(values)
+
+
+def digestible(record: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a stored release as it enters a digest: where it fits an older file, as it was there.
+
+    The digest of a ledger thus outlives its upgrade.
+    """
+    kept, added = record[: -len(ADDED)], record[-len(ADDED) :]
+    return kept if added == (None,) * len(ADDED) else record
 
 
 def from_record(path: Path, record: tuple[Any, ...]) -> LedgerRow:

@@ -38,12 +38,10 @@ class SampledGaussian:
     strength: float | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0):
-            raise ValueError(f"noise_multiplier = {self.noise_multiplier}: must be finite and > 0")
+        _require_positive("noise_multiplier", self.noise_multiplier)
         if not 0 < self.sampling_rate <= 1:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must be in (0, 1]")
-        if not (isinstance(self.steps, Integral) and self.steps >= 1):
-            raise ValueError(f"steps = {self.steps}: must be a whole number of at least 1")
+        _require_count("steps", self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,43 @@ class PureDPChoice:
     mechanism: str
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise ValueError(f"epsilon = {self.epsilon}: must be finite and > 0")
+        _require_positive("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceVector:
+    """One release of a vector with independent Laplace noise on each coordinate.
+
+    Attributes:
+        scale: M > 0, the scale of the noise on each coordinate, in the units of the vector.
+        sensitivity: How much the vector can change under `neighbours`, >= 0, in the L1 norm over
+            all coordinates.
+        dimension: How many coordinates the vector has, at least 1.
+        neighbours: The relation under which the sensitivity is stated.
+        mechanism: The name of the mechanism that made the release.
+    """
+
+    scale: float
+    sensitivity: float
+    dimension: int
+    neighbours: Neighbours
+    mechanism: str
+
+    def __post_init__(self) -> None:
+        _require_positive("scale", self.scale)
+        if not (math.isfinite(self.sensitivity) and self.sensitivity >= 0):
+            raise ValueError(f"sensitivity = {self.sensitivity}: must be finite and >= 0")
+        _require_count("dimension", self.dimension)
+        if not math.isfinite(self.epsilon):
+            raise ValueError(
+                f"scale = {self.scale}: too small for sensitivity = {self.sensitivity}, "
+                "their ratio must be finite"
+            )
+
+    @property
+    def epsilon(self) -> float:
+        """The pure-DP budget of the release, sensitivity / scale, whatever the dimension."""
+        return float(self.sensitivity) / float(self.scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +103,10 @@ class UnaccountedRelease:
     mechanism: str
 
 
-PrivacyEvent: TypeAlias = SampledGaussian | PureDPChoice | UnaccountedRelease
+ChargedEvent: TypeAlias = SampledGaussian | PureDPChoice | LaplaceVector
+"""What accountants charge."""
+
+PrivacyEvent: TypeAlias = ChargedEvent | UnaccountedRelease
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +118,13 @@ class LedgerRow:
     step: int
     purpose: str
     event: PrivacyEvent
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} = {value}: must be finite and > 0")
+
+
+def _require_count(name: str, value: int) -> None:
+    if not (isinstance(value, Integral) and value >= 1):
+        raise ValueError(f"{name} = {value}: must be a whole number of at least 1")

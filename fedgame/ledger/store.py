@@ -14,9 +14,11 @@ from typing import Any
 from fedgame.errors import DuplicateRow
 from fedgame.ledger.database import Database, one_line_errors
 from fedgame.ledger.encoding import (
+    LAYOUTS,
     PURCHASE,
     RELEASE,
     Table,
+    digestible,
     from_purchase_record,
     from_record,
     to_purchase_record,
@@ -91,9 +93,11 @@ class Ledger(Database):
 
     def _records(self, table: Table) -> list[tuple[Any, ...]]:
         with one_line_errors(self.path):
-            if table is PURCHASE and self.version() == 1:
+            stored = {known.name: known for known in LAYOUTS[self.version()]}.get(table.name)
+            if stored is None:
                 return []
-            return self.connection.execute(table.select).fetchall()
+            unknown = (None,) * (len(table.content) - len(stored.content))
+            return [record + unknown for record in self.connection.execute(stored.select)]
 
     def rows(self) -> list[LedgerRow]:
         """Return all rows, ordered by client, round, step and purpose.
@@ -137,7 +141,7 @@ class Ledger(Database):
         """
         digest = hashlib.sha256()
         for record in self._records(RELEASE):
-            digest.update(json.dumps(record).encode() + b"\n")
+            digest.update(json.dumps(digestible(record)).encode() + b"\n")
         for record in self._records(PURCHASE):
             digest.update(json.dumps([PURCHASE.name, *record]).encode() + b"\n")
         return digest.hexdigest()

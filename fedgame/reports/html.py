@@ -15,7 +15,15 @@ from fedgame.reports.guarantees import (
     guarantee_rows,
     verdict_summary,
 )
-from fedgame.reports.page import Plot, key_numbers, render_page
+from fedgame.reports.page import (
+    FROM_SEED,
+    Plot,
+    header,
+    key_numbers,
+    limits,
+    render_page,
+    settings,
+)
 from fedgame.reports.summary import (
     Config,
     last_exploitability,
@@ -35,7 +43,6 @@ RELATIONS = {
     "client-replace": "one client's whole contribution is replaced by another",
 }
 ADVERSARY = "An honest-but-curious server and outsiders see every message."
-FROM_SEED = "reproducible: not private against anyone who knows the seed"
 
 FIGURES: tuple[tuple[str, Callable[[RunResult], Figure | None], str], ...] = (
     (
@@ -82,7 +89,7 @@ def render_report(result: RunResult, config: Config, versions: Mapping[str, str]
     body = "\n".join(
         (
             _header(result, config),
-            _notes(result, config),
+            limits(_limits(result, config)),
             _key_numbers(result, config),
             procurement_section.purchase_section(result.procurement) if result.procurement else "",
             _guarantees(result, config),
@@ -151,12 +158,8 @@ def _promise(result: RunResult, config: Config) -> str:
 def _header(result: RunResult, config: Config) -> str:
     mode = config.get("mode")
     kicker = "fedgame run report" + (f", {mode} mode" if mode is not None else "")
-    failed = "" if result.status == "finished" else ' <span class="failed">(failed)</span>'
-    return (
-        f'<header><p class="kicker">{escape(kicker)}</p>'
-        f"<h1>{escape(_title(result, config))}{failed}</h1>"
-        f'<p class="lead">{escape(headline(result, config))}</p></header>'
-    )
+    failed = result.status != "finished"
+    return header(kicker, _title(result, config), headline(result, config), failed=failed)
 
 
 def _limits(result: RunResult, config: Config) -> list[str]:
@@ -168,15 +171,6 @@ def _limits(result: RunResult, config: Config) -> list[str]:
     if from_seed and not any(FROM_SEED in note for note in notes):
         notes.insert(0, f"The noise comes from the public seed, so this run is {FROM_SEED}.")
     return notes
-
-
-def _notes(result: RunResult, config: Config) -> str:
-    notes = _limits(result, config)
-    if not notes:
-        return ""
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    heading = "<h2>What these numbers do not cover</h2>"
-    return f'<aside aria-label="Limits">{heading}<ul>{items}</ul></aside>'
 
 
 def _key_numbers(result: RunResult, config: Config) -> str:
@@ -232,23 +226,6 @@ def _guarantees(result: RunResult, config: Config) -> str:
 
 
 def _settings(result: RunResult, config: Config, versions: Mapping[str, str]) -> str:
-    sha256 = model_sha256(result.parameters)
-    return (
-        f"<section><h2>Settings</h2>{_list(config)}</section>"
-        f"<section><h2>Versions</h2>{_list(versions)}</section>"
-        f"<footer>Model of {result.parameters.size:,} parameters, SHA-256 {sha256}</footer>"
-    )
-
-
-def _list(values: Mapping[str, object]) -> str:
-    items = "".join(
-        f"<div><dt>{escape(key)}</dt><dd>{escape(_setting(values[key]))}</dd></div>"
-        for key in sorted(values)
-    )
-    return f'<dl class="list">{items}</dl>'
-
-
-def _setting(value: object) -> str:
-    if value == "":
-        return "(empty)"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    size, sha256 = f"{result.parameters.size:,}", model_sha256(result.parameters)
+    footer = f"<footer>Model of {size} parameters, SHA-256 {sha256}</footer>"
+    return settings(config, versions) + footer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -12,6 +12,8 @@ from fedgame.reports import template
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+FROM_SEED = "reproducible: not private against anyone who knows the seed"
+
 
 @dataclass(frozen=True)
 class Plot:
@@ -20,6 +22,46 @@ class Plot:
     title: str
     figure: Figure
     caption: str
+
+
+def header(kicker: str, title: str, lead: str, *, failed: bool) -> str:
+    """Return the head of a page about a run: what it is, its title, and what came of it."""
+    mark = ' <span class="failed">(failed)</span>' if failed else ""
+    return (
+        f'<header><p class="kicker">{escape(kicker)}</p><h1>{escape(title)}{mark}</h1>'
+        f'<p class="lead">{escape(lead)}</p></header>'
+    )
+
+
+def limits(notes: Sequence[str]) -> str:
+    """Return the box of what a page's numbers do not cover; nothing without notes."""
+    if not notes:
+        return ""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    heading = "<h2>What these numbers do not cover</h2>"
+    return f'<aside aria-label="Limits">{heading}<ul>{items}</ul></aside>'
+
+
+def settings(config: Mapping[str, object], versions: Mapping[str, str]) -> str:
+    """Return the sections that list the configuration and the versions."""
+    return (
+        f"<section><h2>Settings</h2>{_list(config)}</section>"
+        f"<section><h2>Versions</h2>{_list(versions)}</section>"
+    )
+
+
+def _list(values: Mapping[str, object]) -> str:
+    items = "".join(
+        f"<div><dt>{escape(key)}</dt><dd>{escape(_setting(values[key]))}</dd></div>"
+        for key in sorted(values)
+    )
+    return f'<dl class="list">{items}</dl>'
+
+
+def _setting(value: object) -> str:
+    if value == "":
+        return "(empty)"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def key_numbers(numbers: Iterable[tuple[str, str, str]]) -> str:

@@ -7,7 +7,6 @@ summary comes last: a folder with a summary.json has everything else.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgame.errors import ConfigError, RunFailed
+from fedgame.errors import ConfigError
 from fedgame.reports.csv_tables import (
     METRICS,
     client_rows,
@@ -29,6 +28,7 @@ from fedgame.reports.csv_tables import (
     purchase_rows,
     strength_rows,
 )
+from fedgame.reports.files import append_row, write_whole
 from fedgame.reports.html import render_report
 from fedgame.reports.summary import Config, Setting, model_sha256, summarise
 from fedgame.strategies.base import RoundRecord, RunResult
@@ -99,21 +99,13 @@ def collect_versions() -> dict[str, str]:
 
 def write_settings(folder: Path, config: Config, versions: Mapping[str, str]) -> None:
     """Write config.toml and versions.json: what is known before the first round."""
-    _write(folder / "config.toml", to_toml(config).encode())
-    _write(folder / "versions.json", json.dumps(dict(versions), indent=2).encode() + b"\n")
+    write_whole(folder / "config.toml", to_toml(config).encode())
+    write_whole(folder / "versions.json", json.dumps(dict(versions), indent=2).encode() + b"\n")
 
 
 def append_metrics(folder: Path, record: RoundRecord) -> None:
     """Append a round to metrics.csv, on disk before this returns, so that a crash loses nothing."""
-    path = folder / "metrics.csv"
-    try:
-        with path.open("a", encoding="utf-8", newline="") as stream:
-            rows = [metrics_row(record)]
-            stream.write(csv_text(rows if stream.tell() else [METRICS, *rows]))
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise RunFailed(f"cannot write {path}: {error.strerror}") from error
+    append_row(folder / "metrics.csv", METRICS, metrics_row(record))
 
 
 def write_run(
@@ -141,27 +133,13 @@ def write_run(
     if result.procurement is not None:
         tables["purchases.csv"] = purchase_rows(result)
     for name, rows in tables.items():
-        _write(folder / name, csv_text(rows).encode())
-    _write(folder / "model.safetensors", _model(result))
-    _write(folder / "report.html", render_report(result, config, versions).encode())
+        write_whole(folder / name, csv_text(rows).encode())
+    write_whole(folder / "model.safetensors", _model(result))
+    write_whole(folder / "report.html", render_report(result, config, versions).encode())
     summary = summarise(result, config)
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
-    _write(folder / "summary.json", text.encode() + b"\n")
+    write_whole(folder / "summary.json", text.encode() + b"\n")
     return summary
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise RunFailed(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def to_toml(config: Config) -> str:

@@ -57,7 +57,12 @@ def bound_column(
 
 
 def sortable_table(
-    rows: Sequence[Row], columns: Sequence[Column[Row]], *, basis: str, label: str
+    rows: Sequence[Row],
+    columns: Sequence[Column[Row]],
+    *,
+    basis: str,
+    label: str,
+    noun: str = "client",
 ) -> str:
     """Return the table with its filter box; the page's script has room for one table.
 
@@ -66,6 +71,7 @@ def sortable_table(
         columns: The columns.
         basis: What a reader must know about the columns, plain text.
         label: What the table is, for screen readers.
+        noun: What a row is.
     """
     head = "".join(
         f'<th scope="col" class="{column.style}"><button type="button">'
@@ -75,7 +81,7 @@ def sortable_table(
     body = "".join(_row(row, columns) for row in rows)
     return (
         f'<p class="basis" id="basis">{escape(basis)}</p>'
-        '<div class="filter"><label for="filter">Filter clients</label>'
+        f'<div class="filter"><label for="filter">Filter {noun}s</label>'
         '<input id="filter" type="search" autocomplete="off" spellcheck="false">'
         f'<output id="shown" for="filter">{len(rows):,} of {len(rows):,} shown</output></div>'
         f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
@@ -85,7 +91,11 @@ def sortable_table(
 
 
 def largest(
-    rows: Sequence[Row], value: Callable[[Row], float], what: str, file: str
+    rows: Sequence[Row],
+    value: Callable[[Row], float],
+    what: str,
+    file: str,
+    noun: str = "client",
 ) -> tuple[list[Row], str]:
     """Return the rows to show, and a sentence that says which, empty if they are all.
 
@@ -94,12 +104,13 @@ def largest(
         value: By which the largest are kept, if there are more than `MAX_ROWS`.
         what: Its name.
         file: Where all of them are.
+        noun: What a row is.
     """
     if len(rows) <= MAX_ROWS:
         return list(rows), ""
     kept = sorted(rows, key=value, reverse=True)[:MAX_ROWS]
     return kept, (
-        f" Shown are the {MAX_ROWS:,} of {len(rows):,} clients with the largest {what}; "
+        f" Shown are the {MAX_ROWS:,} of {len(rows):,} {noun}s with the largest {what}; "
         f"{file} has all."
     )
 

@@ -35,11 +35,11 @@ def thinned(count: int) -> NDArray[np.intp]:
     return np.linspace(0, count - 1, min(count, MAX_POINTS)).round().astype(np.intp)
 
 
-def client_axis(title: str, count: int) -> str:
+def client_axis(title: str, count: int, noun: str = "client") -> str:
     """Return the title of an axis of clients, which says if not all of them are shown."""
     if count <= MAX_POINTS:
         return title
-    return f"{title} ({MAX_POINTS:,} of {count:,} clients)"
+    return f"{title} ({MAX_POINTS:,} of {count:,} {noun}s)"
 
 
 def marks(
@@ -52,6 +52,7 @@ def marks(
     symbol: str,
     hover: str,
     crowd: int | None = None,
+    noun: str = "client",
 ) -> Any:
     """Return a scatter trace of one mark a client.
 
@@ -64,6 +65,7 @@ def marks(
         symbol: Shape of the marks.
         hover: Hover text after the client's name, with %{x} and %{y}.
         crowd: How many clients all traces show together, if more than this one does.
+        noun: What a client is called.
     """
     from plotly.graph_objects import Scatter
 
@@ -83,7 +85,7 @@ def marks(
         opacity=0.5 if many else 1.0,
         # a mark at 0 is whole
         cliponaxis=False,
-        hovertemplate=f"client %{{customdata}}<br>{hover}",
+        hovertemplate=f"{noun} %{{customdata}}<br>{hover}",
     )
 
 

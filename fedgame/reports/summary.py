@@ -107,8 +107,8 @@ def summarise(result: RunResult, config: Config) -> dict[str, Any]:
         "procurement": _procurement(result.procurement, config) if result.procurement else None,
         "clients": _clients(result),
     }
-    finite: dict[str, Any] = _finite(summary)
-    return finite
+    plain: dict[str, Any] = finite(summary)
+    return plain
 
 
 def _procurement(record: ProcurementRecord, config: Config) -> dict[str, Any]:
@@ -168,14 +168,15 @@ def _client(client: ClientRecord) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return plain Python values, None for numbers that are infinite or undefined."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
         # float() also strips subclasses, which JSON encoders may print in their own way.
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

@@ -90,6 +90,8 @@ th button:hover { text-decoration: underline; }
 th[aria-sort=ascending] button::after { content: " \\2191"; }
 th[aria-sort=descending] button::after { content: " \\2193"; }
 .text { text-align: left; }
+.plain th { padding: .5rem .55rem; }
+.plain .wrap { white-space: normal; }
 .strong { font-weight: 600; }
 .flag { color: var(--bad); }
 tbody tr:hover td { background: var(--faint); }

@@ -15,6 +15,7 @@ SERVERS: Registry[ServerHalf] = Registry(
     {
         "mfpg": "fedgame.strategies.mfpg:MfpgServer",
         "jsam": "fedgame.strategies.jsam:JsamServer",
+        "aggregative": "fedgame.strategies.aggregative:AggregativeServer",
     },
 )
 
@@ -23,5 +24,6 @@ CLIENTS: Registry[ClientHalf] = Registry(
     {
         "mfpg": "fedgame.strategies.mfpg_client:MfpgClient",
         "jsam": "fedgame.strategies.jsam_client:JsamClient",
+        "aggregative": "fedgame.strategies.aggregative_client:AggregativeClient",
     },
 )

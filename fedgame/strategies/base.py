@@ -9,6 +9,8 @@ from math import fsum
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgame.strategies.game_result import GameResult, IterationRecord
+
 
 @dataclass(frozen=True)
 class RoundRecord:
@@ -175,5 +177,11 @@ class Stage:
     message: str
 
 
-ProgressListener = Callable[[RoundRecord | Stage], None]
+Result = RunResult | GameResult
+"""What the server half of some system hands back."""
+
+Progress = RoundRecord | IterationRecord | Stage
+"""What a run says while it lasts."""
+
+ProgressListener = Callable[[Progress], None]
 """Called after each round, and before what takes long."""

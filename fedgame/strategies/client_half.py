@@ -16,8 +16,8 @@ from fedgame.strategies.data import federated_data
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment
 
-Action = Callable[[RecordDict], RecordDict]
-"""Turns the records of an order into those of its reply."""
+Action = Callable[[RecordDict, RecordDict], RecordDict]
+"""Turns the records of an order, and what the node keeps between orders, into those of a reply."""
 
 
 class ClientHalf:
@@ -33,15 +33,20 @@ class ClientHalf:
         """What the server may ask for, by name."""
         return {}
 
-    def answer(self, action: str, content: RecordDict) -> RecordDict:
+    def answer(self, action: str, content: RecordDict, state: RecordDict) -> RecordDict:
         """Answer one order.
+
+        Args:
+            action: What is asked for.
+            content: The records of the order.
+            state: What the node keeps from one order to the next.
 
         Raises:
             FedgameError: The system has no such action, or refuses.
         """
         if action not in self.actions:
             raise FedgameError(f"{action}: not part of {self._experiment.run.strategy}")
-        return self.actions[action](content)
+        return self.actions[action](content, state)
 
     def _hosted(
         self, order: RegistrationOrder
@@ -49,8 +54,12 @@ class ClientHalf:
         """Return numbers, numbers of examples, and whose noise is its own: all of it public."""
         total = self._experiment.run.num_clients
         clients = np.array(self._node.clients(order.place, order.nodes, total), dtype=np.int64)
-        counts = federated_data(self._experiment).counts[clients]
+        counts = self.public_counts(clients)
         return clients, counts, np.full(len(clients), self._node.keeps_a_secret(self._experiment))
+
+    def public_counts(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of examples of clients, shape (clients,)."""
+        return federated_data(self._experiment).counts[clients]
 
     def _open_ledger(self, run_name: str, simulated: str) -> Ledger:
         path = self._node.ledger(run_name, simulated)

@@ -22,6 +22,7 @@ R = TypeVar("R")
 
 REGISTER = "query.register"
 CONTRACT = "query.contract"
+MESSAGE = "query.message"
 TRAIN = "train"
 
 _SETTLE_SECONDS = 2.0

@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from fedgame.errors import DuplicateRow, FedgameError
 from fedgame.strategies import CLIENTS
 from fedgame.strategies.client_half import ClientHalf
-from fedgame.strategies.federation import CONTRACT, REGISTER, TRAIN
+from fedgame.strategies.federation import CONTRACT, MESSAGE, REGISTER, TRAIN
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment, Scalar
 from fedgame.strategies.threads import single_thread
@@ -45,10 +45,15 @@ def make_client_app(load: Loader) -> ClientApp:
         return halves[key]
 
     def answer(action: str, message: Message, context: Context) -> Message:
-        return _answer(message, context, lambda content: half(context).answer(action, content))
+        return _answer(
+            message,
+            context,
+            lambda content: half(context).answer(action, content, context.state),
+        )
 
     app.query("register")(partial(answer, REGISTER))
     app.query("contract")(partial(answer, CONTRACT))
+    app.query("message")(partial(answer, MESSAGE))
     app.train()(partial(answer, TRAIN))
     return app
 

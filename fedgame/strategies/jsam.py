@@ -43,8 +43,8 @@ from fedgame.strategies.jsam_outcome import (
 )
 from fedgame.strategies.outcome import Histories, unaccounted_releases
 from fedgame.strategies.purchase import buy, choose, prior_of
-from fedgame.strategies.server_half import DIVERGES, ServerHalf
 from fedgame.strategies.settings import Experiment
+from fedgame.strategies.training_half import DIVERGES, TrainingHalf
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
-class JsamServer(ServerHalf):
+class JsamServer(TrainingHalf):
     """The server half: one run from the reports to the last round."""
 
     def __init__(self, *args: Any) -> None:

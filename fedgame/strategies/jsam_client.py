@@ -57,9 +57,9 @@ class JsamClient(ClientHalf):
     def actions(self) -> Mapping[str, Action]:
         """What the server may ask for, by name."""
         return {
-            REGISTER: lambda content: pack(self.report(unpack_registration_order(content))),
-            CONTRACT: lambda content: pack(self.sign(unpack_contract(content))),
-            TRAIN: lambda content: pack(self.train(unpack_train_order(content))),
+            REGISTER: lambda content, _: pack(self.report(unpack_registration_order(content))),
+            CONTRACT: lambda content, _: pack(self.sign(unpack_contract(content))),
+            TRAIN: lambda content, _: pack(self.train(unpack_train_order(content))),
         }
 
     def report(self, order: RegistrationOrder) -> Report:

@@ -29,13 +29,13 @@ from fedgame.strategies.data import federated_data
 from fedgame.strategies.noise_check import check_noise_multipliers
 from fedgame.strategies.outcome import Histories, Trained, run_result
 from fedgame.strategies.plan import choice_event, make_plan
-from fedgame.strategies.server_half import DIVERGES, ServerHalf
 from fedgame.strategies.settings import Experiment
+from fedgame.strategies.training_half import DIVERGES, TrainingHalf
 
 FloatArray = NDArray[np.float64]
 
 
-class MfpgServer(ServerHalf):
+class MfpgServer(TrainingHalf):
     """The server half: one run from registration to the last round."""
 
     def __init__(self, *args: Any) -> None:

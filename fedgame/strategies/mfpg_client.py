@@ -40,8 +40,8 @@ class MfpgClient(ClientHalf):
     def actions(self) -> Mapping[str, Action]:
         """What the server may ask for, by name."""
         return {
-            REGISTER: lambda content: pack(self.register(unpack_registration_order(content))),
-            TRAIN: lambda content: pack(self.train(unpack_round_order(content))),
+            REGISTER: lambda content, _: pack(self.register(unpack_registration_order(content))),
+            TRAIN: lambda content, _: pack(self.train(unpack_round_order(content))),
         }
 
     def register(self, order: RegistrationOrder) -> Registration:

@@ -42,6 +42,11 @@ class Node:
         """The privacy sensitivity that a deployed client reports (key `sensitivity`)."""
         return float(self.config["sensitivity"]) if "sensitivity" in self.config else None
 
+    @property
+    def player_type(self) -> int | None:
+        """Which of its candidate cost functions a deployed player has (key `type`)."""
+        return int(self.config["type"]) if "type" in self.config else None
+
     def clients(self, place: int, nodes: int, num_clients: int) -> list[int]:
         """Return the numbers of the clients hosted here: in a simulation, place mod nodes."""
         if self.data is None:

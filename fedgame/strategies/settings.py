@@ -9,6 +9,10 @@ from typing import Literal, TypeAlias
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from fedgame.accountants.pml_filter import PmlFilter
+from fedgame.games.aggregative.base import GameSection
+from fedgame.games.aggregative.priors import PriorSection
+from fedgame.games.aggregative.settings import Aggregative
 from fedgame.games.privacy.mapg import Mapg
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.games.privacy.none import NoGame
@@ -38,7 +42,7 @@ class RunSettings:
         mode: What the settings are meant to be, "sound" or the "paper" as printed: a label in
             reports, which changes no number.
         seed: Public seed of partition, initial model and schedules.
-        rounds: Planned number of rounds.
+        rounds: Planned number of rounds; in an aggregative game T, after message 0.
         num_clients: Number of clients, spread over the nodes that exist.
         nodes: Number of nodes to wait for; 0 takes the nodes that are there.
         node_timeout: Seconds to wait for the nodes.
@@ -57,7 +61,7 @@ class RunSettings:
         run_name: Name of the run folder; empty: made from the time.
     """
 
-    strategy: Literal["mfpg", "jsam"] = "mfpg"
+    strategy: Literal["mfpg", "jsam", "aggregative"] = "mfpg"
     cell: Literal["dp-sgd", "mfep", "mapg-dp", "mfpg"] = "mfpg"
     mode: Literal["sound", "paper"] = "sound"
     seed: int = Field(default=42, ge=0)
@@ -124,4 +128,8 @@ class Experiment:
     population: Population
     procurement: Procurement
     buyer: Buyer | Bbm
+    aggregative: Aggregative
+    cost_game: GameSection
+    prior: PriorSection
+    pml_filter: PmlFilter
     flat: Mapping[str, Scalar]

@@ -148,6 +148,21 @@ def _densities(
     return logs
 
 
+def _run(
+    table: Table,
+    messages: list[list[list[float]]],
+    o: list[list[float]],
+    scales: list[float],
+    *,
+    values: dict[str, float],
+    individual: tuple[float, ...],
+    worst: tuple[float, ...],
+) -> PlainRun:
+    logs = _densities(messages, o, scales)
+    known = np.array(messages)[..., None]
+    return PlainRun(table, known, logs, np.array(scales), values, individual, worst)
+
+
 def run_p1() -> PlainRun:
     """Two independent players, rule `ye`, no projection."""
     types, lr, scales = [(1.0, 2.0), (2.0, 0.5)], [0.5, 0.4], [1.0, 1.5, 2.0]
@@ -163,11 +178,11 @@ def run_p1() -> PlainRun:
                 x[i][t] += step
                 v[i][t] = mean + step
         messages.append([row[:] for row in v])
-    return PlainRun(
-        table=product_table([[0.3, 0.7], [0.6, 0.4]]),
-        messages=np.array(messages)[..., None],
-        logs=_densities(messages, o, scales),
-        scales=np.array(scales),
+    return _run(
+        product_table([[0.3, 0.7], [0.6, 0.4]]),
+        messages,
+        o,
+        scales,
         values={
             "leakage": 0.1066564682015426,
             "evidence": -9.495264128897434,
@@ -196,11 +211,11 @@ def run_p2() -> PlainRun:
                 v[i][t] += gamma[k] * pull + moved - x[i][t]
                 x[i][t] = moved
         messages.append([row[:] for row in v])
-    return PlainRun(
-        table=correlated_table(3, 0.4, 0.7),
-        messages=np.array(messages)[..., None],
-        logs=_densities(messages, o, scales),
-        scales=np.array(scales),
+    return _run(
+        correlated_table(3, 0.4, 0.7),
+        messages,
+        o,
+        scales,
         values={
             "leakage": 1.421601171019146,
             "evidence": -7.918243395804884,

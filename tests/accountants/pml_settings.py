@@ -8,9 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from fedgame.accountants.pml_prior import Prior
-from fedgame.accountants.pml_prior_forms import correlated_prior, product_prior, table_prior
+from fedgame.accountants.pml_prior_forms import (
+    correlated_prior,
+    product_prior,
+    table_prior,
+    tabulated,
+)
 from tests.accountants.pml_plain_loops import (
     Array,
     Table,
@@ -18,9 +24,21 @@ from tests.accountants.pml_plain_loops import (
     correlated_table,
     mixture_table,
     product_table,
+    run_p1,
+    run_p2,
 )
 
 KINDS = ("product", "sparse product", "correlated", "anti-correlated", "mixture", "table")
+
+the_oracles = pytest.mark.parametrize(
+    ("run", "prior"),
+    [
+        (run_p1(), product_prior([[0.3, 0.7], [0.6, 0.4]])),
+        (run_p2(), tabulated(correlated_prior(3, 0.4, 0.7))),
+    ],
+    ids=["P1", "P2"],
+)
+"""Two runs, with priors for which every minimum over profiles is exact."""
 
 
 def random_prior(kind: str, num_players: int, rng: np.random.Generator) -> tuple[Prior, Table]:

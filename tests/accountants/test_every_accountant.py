@@ -11,6 +11,7 @@ from fedgame.accountants import ACCOUNTANTS
 from fedgame.accountants.base import Accountant, accountable, compress, epsilon_by_client
 from fedgame.errors import AccountingError
 from fedgame.ledger.events import (
+    LaplaceVector,
     PrivacyEvent,
     PureDPChoice,
     SampledGaussian,
@@ -20,6 +21,7 @@ from fedgame.ledger.events import (
 ARGUMENTS: dict[str, dict[str, int]] = {"lsi": {"dimension": 5, "num_clients": 5}}
 STEP = SampledGaussian(4.0, 1.0, 2, "client", "jko", 0.8)
 CHOICE = PureDPChoice(0.1, "client", "exponential")
+VECTOR = LaplaceVector(2.0, 0.2, 3, "client", "laplace")
 UNCOVERED = UnaccountedRelease("client", "argmin")
 
 
@@ -44,7 +46,8 @@ def test_it_keeps_the_protocol_and_cannot_be_changed(accountant: Accountant) -> 
 
 
 def test_nothing_released_costs_nothing(accountant: Accountant) -> None:
-    histories: list[list[PrivacyEvent]] = [[], [UNCOVERED]]
+    constant = LaplaceVector(2.0, 0.0, 3, "client", "laplace")
+    histories: list[list[PrivacyEvent]] = [[], [UNCOVERED], [constant, constant]]
     for history in histories:
         assert all(value == 0 for value in answers(accountant, history))
 
@@ -56,7 +59,8 @@ def test_releases_without_a_guarantee_are_left_to_the_report(accountant: Account
 
 def test_mixed_relations_are_refused(accountant: Accountant) -> None:
     other = SampledGaussian(4.0, 1.0, 2, "client-replace", "jko", 0.8)
-    for second in (other, PureDPChoice(0.1, "example", "exponential")):
+    constant = LaplaceVector(2.0, 0.0, 3, "example", "laplace")
+    for second in (other, PureDPChoice(0.1, "example", "exponential"), constant):
         with pytest.raises(AccountingError, match="different neighbour relations"):
             answers(accountant, [STEP, second])
 
@@ -73,11 +77,22 @@ def test_who_takes_part_is_public_so_nothing_is_amplified(
 
 def test_an_unknown_event_is_refused_by_name(accountant: Accountant) -> None:
     @dataclass(frozen=True)
-    class LaplaceVector:
+    class Staircase:
         neighbours: str = "client"
 
-    with pytest.raises(AccountingError, match="unknown event LaplaceVector"):
-        answers(accountant, [STEP, LaplaceVector()])  # type: ignore[list-item]
+    with pytest.raises(AccountingError, match="unknown event Staircase"):
+        answers(accountant, [STEP, Staircase()])  # type: ignore[list-item]
+
+
+def test_a_laplace_vector_is_a_pure_dp_event_or_refused(accountant: Accountant) -> None:
+    assert VECTOR.epsilon == CHOICE.epsilon
+    if accountant.name == "lsi":
+        with pytest.raises(AccountingError, match="laplace has no strength"):
+            answers(accountant, [STEP, VECTOR])
+        return
+    assert answers(accountant, [STEP, VECTOR, VECTOR]) == answers(
+        accountant, [STEP, CHOICE, CHOICE]
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fedgame.accountants.order2 import Order2Accountant
 from fedgame.accountants.rdp import RdpAccountant
-from fedgame.ledger.events import PrivacyEvent, PureDPChoice, SampledGaussian
+from fedgame.ledger.events import LaplaceVector, PrivacyEvent, PureDPChoice, SampledGaussian
 
 ORDER2 = Order2Accountant()
 
@@ -19,13 +19,16 @@ def test_published_values(count: int, epsilon: float) -> None:
     assert ORDER2.epsilon(history, 1e-5) == pytest.approx(epsilon, abs=1e-6)
 
 
-def test_sampled_steps_and_choices_by_their_closed_forms() -> None:
+def test_sampled_steps_choices_and_vectors_by_their_closed_forms() -> None:
     history: list[PrivacyEvent] = [
         SampledGaussian(2.0, 0.1, 5, "example", "gaussian"),
         PureDPChoice(0.4, "example", "exponential"),
+        LaplaceVector(0.5, 0.3, 2, "example", "laplace"),
+        LaplaceVector(0.5, 0.0, 2, "example", "laplace"),
     ]
     sampled = 5 * math.log1p(0.01 * math.expm1(0.25))
     response = math.log(math.cosh(1.5 * 0.4) / math.cosh(0.2))
+    response += math.log(math.cosh(1.5 * 0.6) / math.cosh(0.3))
     assert ORDER2.epsilon(history, 1e-5) == pytest.approx(sampled + response + math.log(1e5))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,13 @@ from fedgame.accountants import pld
 from fedgame.accountants.pld import PldAccountant, epsilons
 from fedgame.accountants.rdp import RdpAccountant
 from fedgame.errors import AccountingError
-from fedgame.ledger.events import Neighbours, PrivacyEvent, PureDPChoice, SampledGaussian
+from fedgame.ledger.events import (
+    LaplaceVector,
+    Neighbours,
+    PrivacyEvent,
+    PureDPChoice,
+    SampledGaussian,
+)
 
 DELTA = 1e-5
 PLD = PldAccountant()
@@ -113,6 +120,40 @@ def test_choices_with_gaussians_are_exact_from_above(mu: float, choice: float, c
     assert exact <= PLD.epsilon(history, DELTA) <= exact * (1 + 2e-4)
     exact = exact_delta(mu, choice, count, 1.0)
     assert exact <= PLD.delta(history, 1.0) <= exact * (1 + 1e-3) + 1e-14
+
+
+def test_laplace_vectors_cost_what_pure_dp_does_and_no_less_than_one_coordinate() -> None:
+    """Against all outcomes of as many randomised responses, and dp-accounting's Laplace noise."""
+    numbers = [(2.0, 0.5), (1.0, 0.31), (0.7, 0.09), (3.0, 2.4), (5.0, 0.0)]
+    history = [LaplaceVector(m, s, 3, "client", "laplace") for m, s in numbers]
+    budgets = [s / m for m, s in numbers if s]
+
+    def exact(epsilon: float) -> float:
+        total = 0.0
+        for signs in product((1, -1), repeat=len(budgets)):
+            likely = math.prod(
+                1 / (1 + math.exp(-sign * b)) for sign, b in zip(signs, budgets, strict=True)
+            )
+            loss = sum(sign * b for sign, b in zip(signs, budgets, strict=True))
+            total += likely * max(0.0, -math.expm1(epsilon - loss))
+        return total
+
+    one_coordinate = None
+    for budget in budgets:
+        part = privacy_loss_distribution.from_laplace_mechanism(
+            1 / budget,
+            pessimistic_estimate=False,
+            value_discretization_interval=1e-4,
+            use_connect_dots=False,
+        )
+        one_coordinate = part if one_coordinate is None else one_coordinate.compose(part)
+    for epsilon in (0.0, 0.4, 0.8, 1.2):
+        ours = PLD.delta(history, epsilon)
+        assert ours == pytest.approx(exact(epsilon), rel=1e-3)
+        assert ours >= exact(epsilon) * (1 - 1e-12)
+        assert one_coordinate is not None
+        assert one_coordinate.get_delta_for_epsilon(epsilon) < ours
+    assert PLD.epsilon(history, 1e-9) == pytest.approx(sum(budgets), rel=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.leakage import enumerated_leakage
 from fedgame.accountants.pml import (
     bayes_log_gain,
     exact_leakage,
@@ -43,6 +44,8 @@ def test_closed_forms_are_the_enumeration(
     prior, table = random_prior(kind, num_players, rng)
     logs = size * rng.standard_normal((prior.num_players, prior.num_types))
     evidence = plain.log_evidence(table, logs)
+    rarest = min(p for p in table.values() if p > 0)
+    assert float(exact_leakage(prior, logs)) <= -math.log(rarest) + 1e-11
     # 1e-9 relative in P(o) is 1e-9 in its logarithm
     assert float(prior.log_evidence(logs)) == pytest.approx(evidence, rel=1e-14, abs=1e-12)
     close = pytest.approx(plain.leakage(table, logs), rel=1e-9, abs=1e-12)
@@ -55,6 +58,14 @@ def test_closed_forms_are_the_enumeration(
             mine = {f: p for f, p in table.items() if f[i] == t and p > 0}
             share = math.exp(plain.log_evidence(mine, logs) - evidence) if mine else 0.0
             assert marginals[i, t] == pytest.approx(share, rel=1e-9, abs=1e-300)
+
+
+def test_the_benchmarks_enumeration_of_16_players_agrees() -> None:
+    rng = np.random.default_rng(9)
+    prior = product_prior(rng.dirichlet(np.ones(2), 16))
+    logs = 5 * rng.standard_normal((16, 2))
+    peer = pytest.approx(enumerated_leakage(prior, logs), rel=1e-11)
+    assert float(exact_leakage(prior, logs)) == peer
 
 
 @pytest.mark.parametrize("kind", KINDS)

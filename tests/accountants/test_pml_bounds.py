@@ -35,19 +35,12 @@ from fedgame.accountants.pml_prior_forms import (
     tabulated,
 )
 from tests.accountants import pml_plain_loops as plain
-from tests.accountants.pml_settings import KINDS, random_prior, simulate
+from tests.accountants.pml_settings import KINDS, random_prior, simulate, the_oracles
 
 SLACK = 1e-10
 
 
-@pytest.mark.parametrize(
-    ("run", "prior"),
-    [
-        (plain.run_p1(), product_prior([[0.3, 0.7], [0.6, 0.4]])),
-        (plain.run_p2(), tabulated(correlated_prior(3, 0.4, 0.7))),
-    ],
-    ids=["P1", "P2"],
-)
+@the_oracles
 def test_the_oracles_of_theorem_1(run: plain.PlainRun, prior: Prior) -> None:
     found = theorem_1(prior, message_distances(run.messages, run.scales))
     assert found.value[-1] == pytest.approx(run.values["theorem 1"], rel=1e-12)

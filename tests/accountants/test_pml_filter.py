@@ -34,21 +34,14 @@ from fedgame.accountants.pml_prior_forms import (
     tabulated,
 )
 from tests.accountants import pml_plain_loops as plain
-from tests.accountants.pml_settings import KINDS, random_prior, simulate
+from tests.accountants.pml_settings import KINDS, random_prior, simulate, the_oracles
 
 Action = Literal["stop", "raise-noise"]
 Order = Literal["auto", "simultaneous", "sequential"]
 BUDGETS = (0.5, 1.0, 2.0, 4.0)
 
 
-@pytest.mark.parametrize(
-    ("run", "prior"),
-    [
-        (plain.run_p1(), product_prior([[0.3, 0.7], [0.6, 0.4]])),
-        (plain.run_p2(), tabulated(correlated_prior(3, 0.4, 0.7))),
-    ],
-    ids=["P1", "P2"],
-)
+@the_oracles
 def test_the_oracles(run: plain.PlainRun, prior: Prior) -> None:
     before = np.concatenate([np.zeros_like(run.logs[:1]), run.logs[:-1]])
     worst = simultaneous_worst(prior, before, run.messages)(run.scales)
@@ -287,6 +280,19 @@ def test_message_0_is_always_sent() -> None:
         assert rule.decide_player(prior, np.zeros((4, 2)), 2, same[2], 1e-6).send
 
 
+def test_a_filter_that_only_measures_sends_everything_at_once_and_says_what_could_leak() -> None:
+    prior = table_prior([[0.5, 0.2], [0.2, 0.1]])
+    logs, messages = np.zeros((2, 2)), np.array([[[0.0], [9.0]], [[0.0], [3.0]]])
+    rule = PmlFilter(budget=1e-3, action="measure", order="sequential")
+    assert not rule.is_sequential(prior)
+    found = rule.decide_round(prior, logs, messages, 0.5)
+    assert found.send
+    assert found.scales == 0.5
+    stopped = PmlFilter(budget=1e-3).decide_round(prior, logs, messages, 0.5)
+    assert not stopped.send
+    assert found.worst == stopped.worst > 1
+
+
 def test_the_order_of_sending() -> None:
     product, table = product_prior([[0.5, 0.5]]), table_prior([[0.5, 0.2], [0.2, 0.1]])
     automatic = PmlFilter(budget=1.0)
@@ -302,8 +308,7 @@ def test_the_order_of_sending() -> None:
         ({"budget": 0.0}, "greater than 0"),
         ({"budget": -1.0}, "greater than 0"),
         ({"budget": float("nan")}, "finite number"),
-        ({}, "budget"),
-        ({"budget": 1.0, "action": "warn"}, "'stop' or 'raise-noise'"),
+        ({"budget": 1.0, "action": "warn"}, "'stop', 'raise-noise' or 'measure'"),
         ({"budget": 1.0, "order": "random"}, "order"),
         ({"budget": 1.0, "scale": 2.0}, "scale"),
     ],

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from fedgame.accountants.pml import exact_leakage, individual_leakage
-from fedgame.accountants.pml_bounds import Bound, ceiling, group_dp
+from fedgame.accountants.pml_bounds import (
+    Bound,
+    ceiling,
+    group_dp,
+    individual_ceiling,
+    individual_dp,
+)
 from fedgame.accountants.pml_distances import closed_form, message_distances
 from fedgame.accountants.pml_individual import lemma_5_limit, lemma_5_lower, lemma_5_upper
-from fedgame.accountants.pml_prior_forms import correlated_prior
+from fedgame.accountants.pml_prior_forms import correlated_prior, product_prior
 from tests.accountants import pml_plain_loops as plain
 from tests.accountants.pml_settings import KINDS, random_prior, simulate
 
@@ -85,6 +91,27 @@ def test_correlation_carries_one_players_leakage_past_its_dp_as_players_grow() -
     prior = correlated_prior(200, alpha, beta)
     whole = float(exact_leakage(prior, _alike(200, epsilon)))
     assert leaked[-1] <= whole <= float(ceiling(prior).value)
+
+
+def test_it_passes_the_dp_of_a_player_along_transcripts_too() -> None:
+    """The more others there are to tell player 0's type, the more leaks; 200 do not overflow."""
+    leaked, bounds = [], []
+    for num_players in (2, 10, 50, 200):
+        prior = correlated_prior(num_players, 0.1, 0.5)
+        runs = simulate(prior, 200, 4, np.random.default_rng(4))
+        dp = individual_dp(prior, message_distances(runs.messages, runs.scales))
+        assert dp.source.rigorous == prior.is_product
+        found = individual_leakage(prior, runs.logs)
+        assert (found <= individual_ceiling(prior).value + 1e-10).all()
+        leaked.append(float(found[:, -1, 0].max()))
+        bounds.append(float(dp.value[:, -1, 0].max()))
+        # the same runs, had the types been independent
+        alone = product_prior(np.exp(prior.log_marginals))
+        assert (individual_leakage(alone, runs.logs) <= dp.value + 1e-10).all()
+    assert leaked == sorted(leaked)
+    assert leaked[0] < 0.5 * bounds[0]
+    assert leaked[-1] > 1.5 * bounds[-1]
+    assert leaked[-1] == pytest.approx(-math.log(0.1), abs=1e-2)
 
 
 @pytest.mark.parametrize(("alpha", "epsilon"), [(0.1, 0.5), (0.4, 2.0)])

@@ -18,7 +18,7 @@ from fedgame.accountants.rdp import (
     rdp_pure,
 )
 from fedgame.errors import AccountingError
-from fedgame.ledger.events import PrivacyEvent, PureDPChoice, SampledGaussian
+from fedgame.ledger.events import LaplaceVector, PrivacyEvent, PureDPChoice, SampledGaussian
 
 DELTA = 1e-5
 RDP = RdpAccountant()
@@ -103,6 +103,27 @@ def randomised_response_rdp(epsilon: float, order: float) -> float:
 def test_pure_dp_is_randomised_response(epsilon: float, order: float) -> None:
     expected = randomised_response_rdp(epsilon, order)
     assert rdp_pure(epsilon, [order])[0] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [1.1, 2.0, 7.5, 60.0])
+def test_laplace_vectors_cost_what_pure_dp_does_and_no_less_than_one_coordinate(
+    order: float,
+) -> None:
+    """Against as many randomised responses, and Laplace noise on a number (Mironov 2017)."""
+    numbers = [(2.0, 0.5), (0.7, 0.09), (3.0, 2.4)]
+    history = [LaplaceVector(m, s, 4, "example", "laplace") for m, s in numbers]
+    ours = float(rdp_of_history(history, (order,))[0])
+    budgets = [s / m for m, s in numbers]
+    assert ours == pytest.approx(sum(randomised_response_rdp(b, order) for b in budgets))
+    one_coordinate = sum(
+        math.log(
+            order / (2 * order - 1) * math.exp((order - 1) * b)
+            + (order - 1) / (2 * order - 1) * math.exp(-order * b)
+        )
+        / (order - 1)
+        for b in budgets
+    )
+    assert one_coordinate < ours < sum(budgets)
 
 
 @given(epsilon=st.floats(1e-12, 1e4))

@@ -68,6 +68,27 @@ def test_numbers_in_tables(value: object, shown: str) -> None:
     assert number(value) == shown
 
 
+def test_an_iteration_of_a_game_shows_what_leaked() -> None:
+    record = {
+        "round": 3,
+        "total_rounds": 10,
+        "strategy": "aggregative",
+        "leakage": 0.123411,
+        "worst_individual_leakage": 0.0567891,
+        "worst_epsilon": 1.5,
+        "sent": 4,
+        "noise": 2.25,
+        "seconds": 0.1,
+    }
+    # leakages are rounded up
+    line = "leakage 0.1235  about one player 0.05679  noise 2.25  sent 4"
+    assert round_line(record) == line
+    stream = io.StringIO()
+    with ProgressView(Console(file=stream, width=120), "waiting") as view:
+        view.show(record)
+    assert f"round 3/10  {line}\n" in stream.getvalue()
+
+
 def test_a_round_shows_what_it_has() -> None:
     assert round_line(RECORD) == "accuracy 0.9  loss 0.5123  s-bar 0.25  worst epsilon 1.5"
 

@@ -12,6 +12,8 @@ from rich.console import Console
 
 from fedgame.cli.summary import MAX_CLIENTS, print_summary, read_summary
 from fedgame.errors import RunFailed
+from fedgame.reports.game_summary import summarise_game
+from tests.reports.game_runs import build_game, change, without_messages
 
 
 def summary(clients: int) -> dict[str, Any]:
@@ -145,3 +147,64 @@ def test_no_summary_is_a_failed_run(tmp_path: Path, content: str | None) -> None
         (tmp_path / "summary.json").write_text(content)
     with pytest.raises(RunFailed, match="no summary can be read"):
         read_summary(tmp_path)
+
+
+def game(**keys: Any) -> dict[str, Any]:
+    run = build_game(sent=4, **keys).run
+    return {**summarise_game(run), "run_dir": "/runs/one"}
+
+
+def test_a_game_is_shown_in_its_own_terms() -> None:
+    content = game()
+    text = shown(content)
+    assert "cournot game, 4 players" in text
+    found = rows(text)
+    assert found["iterations"] == ["4 of 6"]
+    assert found["messages"] == ["16"]
+    assert found["budget R (stop)"] == ["2"]
+    assert found["ceiling"] == ["2.773"]
+    assert found["largest DP epsilon"] == ["4.25"]
+    assert found["gradient matching, log gain"] == ["0.1542"]
+    assert found["Theorem 1"][1:] == ["rigorous", "this transcript"]
+    assert found["Remark 5"][1:] == ["not rigorous", "this transcript"]
+    assert "DP of one player, largest" in found
+    assert found["1"][-2:] == ["2.25", "4"]
+    assert "stopped early: the next message could leak more than the budget" in text
+    assert "note: One reply was lost." in text
+    assert "report: /runs/one/report.html\n" in text
+    for absent in ("accuracy", "s-bar", "None"):
+        assert absent not in text
+
+
+def test_a_game_s_leakage_is_rounded_up() -> None:
+    content = game()
+    content["exact_leakage"]["whole"] = 1.00001
+    assert rows(shown(content))["leakage (exact)"] == ["1.001"]
+
+
+def test_a_game_that_only_measures_has_no_budget() -> None:
+    assert rows(shown(game(pml_filter__action="measure")))["budget R (measure)"] == ["none"]
+
+
+def test_a_game_of_secret_types_shows_no_scores() -> None:
+    run = change(build_game().run, audit={"outcome": None}, types=None)
+    text = shown({**summarise_game(run), "run_dir": "/runs/one"})
+    for absent in ("exploitability", "distance", "gradient matching", "None"):
+        assert absent not in text
+
+
+def test_a_game_without_messages_is_shown() -> None:
+    run = without_messages(build_game().run)
+    found = rows(shown({**summarise_game(run), "run_dir": "/runs/one"}))
+    assert found["iterations"] == ["0 of 6"]
+    assert found["leakage (exact)"] == ["0"]
+
+
+def test_many_players_fit_80_characters() -> None:
+    stream = io.StringIO()
+    run = build_game(players=MAX_CLIENTS + 7, rounds=1).run
+    content = {**summarise_game(run), "run_dir": "/runs/one"}
+    print_summary(Console(file=stream, width=80), content)
+    text = stream.getvalue()
+    assert "7 more; --json shows them" in " ".join(text.split())
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text

@@ -21,6 +21,7 @@ import pytest
 
 from fedgame.cli.flower_process import OwnSuperLink
 from fedgame.cli.interrupts import Interrupts
+from fedgame.games.aggregative.transcript import read_recording
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -272,3 +273,20 @@ def test_bought_privacy_gives_the_same_bits_on_flower_and_in_process(machine: Ma
     for key in ("procurement", "clients", "notes"):
         assert flower[key] == local[key]
     assert all(client["spent"] <= client["bought"] for client in flower["clients"])
+
+
+def test_a_game_has_the_same_transcript_on_flower_and_in_process(machine: Machine) -> None:
+    """Players are asked one after the other; what they know is kept by whatever worker serves."""
+    game = (
+        *("-c", "strategy=aggregative", "-c", "rounds=4", "-c", "prior.name=correlated-prior"),
+        *("-c", "pml-filter.budget=0.7", "-c", "aggregative.noise=6"),
+    )
+    flower = machine.summary("--nodes", "3", *game)
+    local = machine.summary("--no-flower", *game)
+    folders = Path(flower.pop("run_dir")), Path(local.pop("run_dir"))
+    first, second = (read_recording(folder / "transcript.npz").transcript for folder in folders)
+    assert first.messages.tobytes() == second.messages.tobytes()
+    assert first.sent.tolist() == second.sent.tolist()
+    assert len(first) >= 2
+    assert flower["exact_leakage"] == local["exact_leakage"]
+    assert max(flower["exact_leakage"]["by_iteration"]) <= 0.7

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgame.ledger.events import (
+    LaplaceVector,
     LedgerRow,
     PrivacyEvent,
     PureDPChoice,
@@ -20,6 +21,7 @@ from fedgame.ledger.store import Ledger
 
 GAUSSIAN = SampledGaussian(2.5, 0.1, 3, "example", "jko", strength=1e-4)
 CHOICE = PureDPChoice(0.1, "example", "exponential")
+VECTOR = LaplaceVector(0.5, 0.2, 3, "client", "laplace")
 UNCOVERED = UnaccountedRelease("example", "argmin")
 BOUGHT = Purchase(0, 1.5, 1e-5, 0.75, 12, 2.5, 0.3)
 
@@ -35,10 +37,27 @@ INSERT INTO release VALUES
     (1, 2, 0, 'u', 'pure-dp-choice', 'example', 'exponential', NULL, NULL, NULL, NULL, 0.1);
 PRAGMA user_version = 1;
 """
-"""What the first release of the package wrote."""
+"""A ledger of version 1, which had no purchases."""
 
 VERSION_1_DIGEST = "7ea633768dcdd6dc937fdd20fb737de6926ee91dd23eca3cddbcb0bc5ee981fc"
-"""The digest that the same release computed of it."""
+"""The digest that the code of that version computed of it."""
+
+VERSION_2 = VERSION_1.replace(
+    "PRAGMA user_version = 1;",
+    """
+CREATE TABLE purchase (
+    client INTEGER NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, payment REAL NOT NULL,
+    draws INTEGER NOT NULL, noise_multiplier REAL NOT NULL, report REAL NOT NULL,
+    PRIMARY KEY (client)
+) STRICT, WITHOUT ROWID;
+INSERT INTO purchase VALUES (1, 1.5, 0.00001, 0.75, 12, 2.5, 0.3);
+PRAGMA user_version = 2;
+""",
+)
+"""A ledger of version 2, which had no Laplace vectors."""
+
+VERSION_2_DIGEST = "5285cb70a8499c4c4688a746d26aba18ac3a54222e7fd7bda931de5b7a8193f4"
+"""The digest that the code of that version computed of it."""
 
 
 def row(
@@ -60,7 +79,16 @@ def written(path: Path, *rows: LedgerRow, bought: Iterable[Purchase] = ()) -> Pa
 
 def written_by_version_1(path: Path) -> Path:
     """Make a ledger of client 1's two releases, as it was before purchases."""
+    return written_by_script(path, VERSION_1)
+
+
+def written_by_version_2(path: Path) -> Path:
+    """Make the same ledger with a purchase from client 1, as it was before Laplace vectors."""
+    return written_by_script(path, VERSION_2)
+
+
+def written_by_script(path: Path, script: str) -> Path:
     old = sqlite3.connect(path)
-    old.executescript(VERSION_1)
+    old.executescript(script)
     old.close()
     return path

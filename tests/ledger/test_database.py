@@ -10,11 +10,14 @@ from fedgame.errors import LedgerError
 from fedgame.ledger.store import Ledger
 from tests.ledger.support import (
     CHOICE,
+    VECTOR,
     VERSION_1_DIGEST,
+    VERSION_2_DIGEST,
     deal,
     row,
     written,
     written_by_version_1,
+    written_by_version_2,
 )
 
 
@@ -43,7 +46,11 @@ def test_durability_settings(tmp_path: Path) -> None:
 
 
 def test_a_read_only_ledger_cannot_be_changed(tmp_path: Path) -> None:
-    for path in (written(tmp_path / "new", row(1)), written_by_version_1(tmp_path / "old")):
+    for path in (
+        written(tmp_path / "new", row(1)),
+        written_by_version_1(tmp_path / "1"),
+        written_by_version_2(tmp_path / "2"),
+    ):
         before = path.read_bytes()
         with Ledger(path, read_only=True) as ledger:
             with pytest.raises(LedgerError, match="open for reading only"):
@@ -118,13 +125,57 @@ def test_a_ledger_of_version_1_is_upgraded_by_its_next_writer(tmp_path: Path) ->
             second.append_purchases([deal(1)])
             first.append([row(1, round_=3)])
         assert reader.purchases() == {1: deal(1)}
-    assert version_of(path) == 2
+    assert version_of(path) == 3
     with Ledger(path, read_only=True) as ledger:
         assert ledger.rows() == [row(1), row(1, round_=2, event=CHOICE), row(1, round_=3)]
         assert ledger.purchases() == {1: deal(1)}
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_a_ledger_of_version_2_is_read_as_one_without_vectors(tmp_path: Path) -> None:
+    path = written_by_version_2(tmp_path / "old")
+    with Ledger(path, read_only=True) as ledger:
+        assert ledger.rows() == [row(1), row(1, round_=2, event=CHOICE)]
+        assert ledger.purchases() == {1: deal(1)}
+        assert ledger.count(1, "u") == 4
+        assert ledger.digest() == VERSION_2_DIGEST
+    assert version_of(path) == 2
+
+
+def test_a_ledger_of_version_2_is_upgraded_by_its_next_writer(tmp_path: Path) -> None:
+    path = written_by_version_2(tmp_path / "old")
+    vector = row(1, round_=3, event=VECTOR)
+    with Ledger(path, read_only=True) as reader:
+        assert reader.digest() == VERSION_2_DIGEST
+        with Ledger(path) as first, Ledger(path) as second:
+            assert first.digest() == VERSION_2_DIGEST
+            second.append([vector])
+            assert first.rows()[-1] == vector
+        assert reader.rows() == [row(1), row(1, round_=2, event=CHOICE), vector]
+        assert reader.digest() != VERSION_2_DIGEST
+    assert version_of(path) == 3
+    with Ledger(path, read_only=True) as ledger:
+        assert ledger.purchases() == {1: deal(1)}
+
+
+def test_an_upgraded_ledger_has_the_layout_of_a_new_one(tmp_path: Path) -> None:
+    made = (
+        written_by_version_1(tmp_path / "1"),
+        written_by_version_2(tmp_path / "2"),
+        tmp_path / "new",
+    )
+    layouts = []
+    for path in made:
+        with Ledger(path) as ledger:
+            layouts.append(
+                [
+                    ledger.connection.execute(f"PRAGMA table_xinfo({table})").fetchall()
+                    for table in ("release", "purchase")
+                ]
+            )
+    assert layouts[0] == layouts[1] == layouts[2]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
 def test_another_program_may_use_the_same_number(tmp_path: Path, version: int) -> None:
     path = tmp_path / "other"
     other = sqlite3.connect(path)
@@ -143,8 +194,8 @@ def test_another_program_may_use_the_same_number(tmp_path: Path, version: int) -
 def test_a_ledger_of_a_later_version_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "l", row(1))
     other = sqlite3.connect(path)
-    other.execute("PRAGMA user_version = 3")
+    other.execute("PRAGMA user_version = 4")
     other.close()
     for read_only in (True, False):
-        with pytest.raises(LedgerError, match="not a ledger of version 1 to 2"):
+        with pytest.raises(LedgerError, match="not a ledger of version 1 to 3"):
             Ledger(path, read_only=read_only)

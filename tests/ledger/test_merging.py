@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fedgame.errors import LedgerError
 from fedgame.ledger.store import Ledger, merge, missing
-from tests.ledger.support import CHOICE, deal, row, written, written_by_version_1
+from tests.ledger.support import (
+    CHOICE,
+    VECTOR,
+    deal,
+    row,
+    written,
+    written_by_version_1,
+    written_by_version_2,
+)
 
 
 def test_merge_is_the_union(tmp_path: Path) -> None:
@@ -150,3 +160,29 @@ def test_merge_reads_a_source_of_version_1(tmp_path: Path) -> None:
         assert target.rows() == [row(1), row(1, round_=2, event=CHOICE)]
         assert target.purchases() == {1: deal(1)}
         assert missing(target, [source]) == []
+
+
+def test_merge_reads_a_source_of_version_2_beside_one_of_today(tmp_path: Path) -> None:
+    sources = [
+        written_by_version_2(tmp_path / "0"),
+        written(tmp_path / "1", row(1, round_=3, event=VECTOR)),
+    ]
+    rows = [row(1), row(1, round_=2, event=CHOICE), row(1, round_=3, event=VECTOR)]
+    whole = written(tmp_path / "whole", *rows, bought=[deal(1)])
+    with Ledger(tmp_path / "all") as target, Ledger(whole) as reference:
+        merge(target, sources)
+        assert target.rows() == rows
+        assert target.digest() == reference.digest()
+        assert missing(target, sources) == []
+
+
+@pytest.mark.parametrize("change", [{"scale": 0.6}, {"sensitivity": 0.1}, {"dimension": 2}])
+def test_merge_refuses_a_vector_that_contradicts_the_targets(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    source = written(tmp_path / "0", row(1, event=replace(VECTOR, **change)))
+    with Ledger(tmp_path / "all") as target:
+        target.append([row(1, event=VECTOR)])
+        with pytest.raises(LedgerError, match=r"client 1.*differs"):
+            merge(target, [source])
+        assert target.rows() == [row(1, event=VECTOR)]

@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedgame.errors import DuplicateRow, LedgerError
-from fedgame.ledger.events import LedgerRow, PureDPChoice, SampledGaussian
+from fedgame.ledger.events import LaplaceVector, LedgerRow, PureDPChoice, SampledGaussian
 from fedgame.ledger.store import Ledger
 from tests.ledger.support import (
     BOUGHT,
     CHOICE,
     GAUSSIAN,
     UNCOVERED,
+    VECTOR,
     VERSION_1_DIGEST,
     deal,
     row,
@@ -32,6 +33,7 @@ def test_rows_come_back_ordered_and_equal(tmp_path: Path) -> None:
         row(10, event=CHOICE, purpose="choice"),
         row(2, round_=2, event=UNCOVERED),
         row(2, round_=1, step=1),
+        row(2, round_=3, event=VECTOR),
         row(2, round_=1, step=0, purpose="update"),
         row(2, round_=1, step=0, purpose="choice", event=CHOICE),
     ]
@@ -41,7 +43,7 @@ def test_rows_come_back_ordered_and_equal(tmp_path: Path) -> None:
         by_client = ledger.events_by_client()
     expected = sorted(rows, key=lambda r: (r.client, r.round, r.step, r.purpose))
     assert stored == expected
-    assert by_client == {2: [CHOICE, GAUSSIAN, GAUSSIAN, UNCOVERED], 10: [CHOICE]}
+    assert by_client == {2: [CHOICE, GAUSSIAN, GAUSSIAN, UNCOVERED, VECTOR], 10: [CHOICE]}
 
 
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -52,16 +54,27 @@ positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
     q=st.floats(min_value=0, max_value=1, exclude_min=True),
     strength=st.none() | positive,
     epsilon=positive,
+    scale=st.floats(min_value=1e-9, allow_infinity=False),
+    sensitivity=st.floats(min_value=0, max_value=1e200),
+    dimension=st.integers(1, 2**40),
 )
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_floats_round_trip_exactly(
-    tmp_path: Path, z: float, q: float, strength: float | None, epsilon: float
+    tmp_path: Path,
+    z: float,
+    q: float,
+    strength: float | None,
+    epsilon: float,
+    scale: float,
+    sensitivity: float,
+    dimension: int,
 ) -> None:
     path = tmp_path / "l"
     path.unlink(missing_ok=True)
     rows = [
         row(0, event=SampledGaussian(z, q, 1, "example", "jko", strength)),
         row(1, event=PureDPChoice(epsilon, "client", "exponential")),
+        row(2, event=LaplaceVector(scale, sensitivity, dimension, "client", "laplace")),
     ]
     written(path, *rows)
     with Ledger(path, read_only=True) as ledger:
@@ -72,9 +85,11 @@ def test_numpy_numbers_are_stored_as_plain_ones(tmp_path: Path) -> None:
     rate: Any = np.float32(0.5)
     count: Any = np.int64(2)
     event = SampledGaussian(np.float64(1.5), rate, count, "example", "g")
+    vector = LaplaceVector(rate, np.float64(0.25), count, "example", "laplace")
     with Ledger(tmp_path / "l") as ledger:
-        ledger.append([LedgerRow(count, count, 0, "u", event)])
-        stored = ledger.rows()[0]
+        ledger.append([LedgerRow(count, count, 0, "u", event), row(3, event=vector)])
+        stored, other = ledger.rows()
+    assert other == row(3, event=LaplaceVector(0.5, 0.25, 2, "example", "laplace"))
     assert stored == row(2, 2, event=SampledGaussian(1.5, 0.5, 2, "example", "g"))
     assert type(stored.client) is int
 
@@ -118,14 +133,14 @@ def test_a_strength_that_is_not_finite_is_refused(tmp_path: Path, strength: floa
 
 def test_an_unknown_event_is_refused_by_name(tmp_path: Path) -> None:
     @dataclass(frozen=True)
-    class LaplaceVector:
+    class Staircase:
         neighbours: str = "example"
 
     with (
         Ledger(tmp_path / "l") as ledger,
-        pytest.raises(LedgerError, match="type LaplaceVector"),
+        pytest.raises(LedgerError, match="type Staircase"),
     ):
-        ledger.append([row(1, event=LaplaceVector())])  # type: ignore[arg-type]
+        ledger.append([row(1, event=Staircase())])  # type: ignore[arg-type]
 
 
 def test_processes_one_after_another_share_a_ledger(tmp_path: Path) -> None:
@@ -179,6 +194,9 @@ def test_a_file_cut_short_is_an_error_not_an_empty_ledger(tmp_path: Path) -> Non
         ("kind = 'gossip'", "gossip"),
         ("neighbours = 'twins'", "twins"),
         ("sampling_rate = 2.0", "sampling_rate = 2.0"),
+        ("kind = 'laplace-vector'", "client 1"),
+        ("kind = 'laplace-vector', scale = 0, sensitivity = 1, dimension = 1", "scale = 0.0"),
+        ("kind = 'laplace-vector', scale = 1, sensitivity = 1, dimension = 0", "dimension = 0"),
     ],
 )
 def test_a_tampered_row_is_refused_when_read(tmp_path: Path, change: str, complaint: str) -> None:

@@ -15,6 +15,7 @@ from fedgame.strategies.base import (
     RoundRecord,
     RunResult,
 )
+from tests.reports.game_runs import Built, build_game
 
 MakeResult = Callable[..., RunResult]
 
@@ -171,3 +172,9 @@ def config() -> dict[str, str | int | float | bool]:
 @pytest.fixture
 def versions() -> dict[str, str]:
     return {"fedgame": "0.1.0", "python": "3.11.7"}
+
+
+@pytest.fixture(scope="session")
+def built() -> Built:
+    """A run of 4 players that stopped after 4 of 6 iterations; not to be changed."""
+    return build_game(sent=4, cournot__feasible="none")

@@ -9,7 +9,8 @@ import pytest
 
 from fedgame.reports.client_table import MAX_ROWS
 from fedgame.reports.guarantees import NO_CLAIM
-from fedgame.reports.html import ADVERSARY, FROM_SEED, headline, render_report
+from fedgame.reports.html import ADVERSARY, headline, render_report
+from fedgame.reports.page import FROM_SEED
 from tests.html_page import Page
 
 

@@ -101,9 +101,20 @@ class Dynamics:
 
     def signal(self, messages: FloatArray) -> FloatArray:
         """Return all that players learn from messages (..., N, n), same shape, a row each."""
+        everybody = np.arange(self.game.num_players)
+        return self.signal_heard(self.graph.heard(messages, everybody), messages, everybody)
+
+    def signal_heard(self, heard: FloatArray, own: FloatArray, players: IntArray) -> FloatArray:
+        """Return what some players learn, to the bit as `signal` does for all.
+
+        Args:
+            heard: What was forwarded to them, as from `Graph.heard`, shape (..., players, w, n).
+            own: What they sent themselves, shape (..., players, n).
+            players: Who they are.
+        """
         if self.rule == "ye":
-            return self.graph.mix(messages)
-        return self.graph.differences(messages)
+            return self.graph.mix(heard, players)
+        return self.graph.differences(heard, own, players)
 
     def step(self, costs: Costs, state: State, signal: FloatArray, k: int) -> State:
         """Return the next state of some players, each of one type.

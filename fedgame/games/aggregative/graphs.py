@@ -35,11 +35,17 @@ class Graph(Protocol):
     @property
     def balanced(self) -> bool: ...  # noqa: D102
 
-    def mix(self, messages: FloatArray) -> FloatArray:
-        """Return sum_j L_ij o_j for messages o of shape (..., N, n), same shape."""
+    def heard(self, messages: FloatArray, players: IntArray) -> FloatArray:
+        """Return what is forwarded to players of messages o (..., N, n): (..., players, w, n)."""
 
-    def differences(self, messages: FloatArray) -> FloatArray:
-        """Return sum_j L_ij (o_j - o_i) for messages o of shape (..., N, n), same shape."""
+    def mix(self, heard: FloatArray, players: IntArray) -> FloatArray:
+        """Return sum_j L_ij o_j of some players i from what they heard, (..., players, n)."""
+
+    def differences(self, heard: FloatArray, own: FloatArray, players: IntArray) -> FloatArray:
+        """Return sum_j L_ij (o_j - o_i) of some players i, (..., players, n).
+
+        `own` is what they sent themselves, shape (..., players, n).
+        """
 
 
 class CompleteGraph:
@@ -56,14 +62,19 @@ class CompleteGraph:
         """Ones, shape (N,)."""
         return np.ones(self.num_players)
 
-    def mix(self, messages: FloatArray) -> FloatArray:
-        """Return the mean message, for every player, shape (..., N, n)."""
+    def heard(self, messages: FloatArray, players: IntArray) -> FloatArray:
+        """Return the mean message, the same for every player, shape (..., players, 1, n)."""
         mean = messages.sum(axis=-2, keepdims=True) / self.num_players
-        return np.broadcast_to(mean, messages.shape)
+        shape = (*messages.shape[:-2], len(players), 1, messages.shape[-1])
+        return np.broadcast_to(mean[..., None, :, :], shape)
 
-    def differences(self, messages: FloatArray) -> FloatArray:
-        """Return the mean message less one's own, shape (..., N, n)."""
-        return self.mix(messages) - messages
+    def mix(self, heard: FloatArray, players: IntArray) -> FloatArray:  # noqa: ARG002
+        """Return the mean message that was heard, shape (..., players, n)."""
+        return heard[..., 0, :]
+
+    def differences(self, heard: FloatArray, own: FloatArray, players: IntArray) -> FloatArray:
+        """Return the mean message less one's own, shape (..., players, n)."""
+        return self.mix(heard, players) - own
 
 
 class WeightedGraph:
@@ -98,14 +109,20 @@ class WeightedGraph:
         heard = self._weights[player] > 0
         return self._senders[player][heard], self._weights[player][heard]
 
-    def mix(self, messages: FloatArray) -> FloatArray:
-        """Return sum_j L_ij o_j for messages o of shape (..., N, n), same shape."""
-        return weighted_sum(self._weights, messages[..., self._senders, :])
+    def heard(self, messages: FloatArray, players: IntArray) -> FloatArray:
+        """Return the messages of each player's neighbours, shape (..., players, width, n).
 
-    def differences(self, messages: FloatArray) -> FloatArray:
-        """Return sum_j L_ij (o_j - o_i) for messages o of shape (..., N, n), same shape."""
-        heard = messages[..., self._senders, :] - messages[..., :, None, :]
-        return weighted_sum(self._weights, heard)
+        Rows are filled up by the player's own message, which it gives the weight 0 there.
+        """
+        return messages[..., self._senders[players], :]
+
+    def mix(self, heard: FloatArray, players: IntArray) -> FloatArray:
+        """Return sum_j L_ij o_j, shape (..., players, n)."""
+        return weighted_sum(self._weights[players], heard)
+
+    def differences(self, heard: FloatArray, own: FloatArray, players: IntArray) -> FloatArray:
+        """Return sum_j L_ij (o_j - o_i), shape (..., players, n)."""
+        return weighted_sum(self._weights[players], heard - own[..., None, :])
 
 
 def weighted_sum(weights: FloatArray, values: FloatArray) -> FloatArray:
@@ -145,7 +162,8 @@ def parse_graph(text: str, num_players: int) -> Graph:
     Raises:
         ValueError: The text is no such graph, or one of another number of players.
 
-    >>> parse_graph("0, 1; 1, 0", 2).mix(np.array([[3.0], [5.0]])).tolist()
+    >>> swap, both = parse_graph("0, 1; 1, 0", 2), np.arange(2)
+    >>> swap.mix(swap.heard(np.array([[3.0], [5.0]]), both), both).tolist()
     [[5.0], [3.0]]
     """
     word = text.strip()

@@ -12,44 +12,59 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedgame.games.aggregative.dynamics import Dynamics, State, check_messages
-from fedgame.games.best_response import BoolArray, FloatArray
+from fedgame.games.best_response import BoolArray, FloatArray, IntArray
 
 
 class Follower:
-    """Every type of every player, followed through a transcript as it grows.
+    """Every type of some players, followed through a transcript as it grows.
 
     Attributes:
-        next_messages: v, what each type of each player would send next but for the noise, shape
-            (..., N, m, n).
+        state: The strategy and estimate that each type would have, rows of shape (..., players m);
+            can be kept and set again.
+        iteration: The coming iteration.
     """
 
-    def __init__(self, dynamics: Dynamics) -> None:
-        """Stand before iteration 0."""
+    def __init__(self, dynamics: Dynamics, players: IntArray | None = None) -> None:
+        """Stand before iteration 0.
+
+        Args:
+            dynamics: The public part of the run.
+            players: Whom to follow; by default all, in order.
+        """
         game = dynamics.game
         self._dynamics = dynamics
-        self._shape = (game.num_players, game.num_types, game.dimension)
-        self._players = np.repeat(np.arange(game.num_players), game.num_types)
-        types = np.tile(np.arange(game.num_types), game.num_players)
-        self._costs = game.costs(self._players, types)
-        self._state: State = dynamics.start(self._players)
-        self._iteration = 0
+        self.players = np.arange(game.num_players) if players is None else players
+        self._shape = (len(self.players), game.num_types, game.dimension)
+        rows = np.repeat(self.players, game.num_types)
+        types = np.tile(np.arange(game.num_types), len(self.players))
+        self._costs = game.costs(rows, types)
+        self.state: State = dynamics.start(rows)
+        self.iteration = 0
 
     @property
     def next_messages(self) -> FloatArray:
-        """What each type would send in the coming iteration, shape (..., N, m, n)."""
-        v = self._state.v
+        """v, what each type would send in the coming iteration but for noise, (..., p, m, n)."""
+        v = self.state.v
         return v.reshape(*v.shape[:-2], *self._shape)
 
     def advance(self, messages: FloatArray) -> None:
         """Move on by one iteration, at most K - 1 times.
 
         Args:
-            messages: What was sent in it, shape (..., N, n); a sender's last message where it sent
-                none.
+            messages: What all players sent in it, shape (..., N, n); a sender's last message where
+                it sent none.
         """
-        signal = self._dynamics.signal(messages)[..., self._players, :]
-        self._state = self._dynamics.step(self._costs, self._state, signal, self._iteration)
-        self._iteration += 1
+        self.advance_by(self._dynamics.signal(messages)[..., self.players, :])
+
+    def advance_by(self, signal: FloatArray) -> None:
+        """Move on by one iteration, by what each player makes of what it heard.
+
+        Args:
+            signal: The players' rows of `Dynamics.signal`, shape (..., players, n).
+        """
+        rows = np.repeat(signal, self._shape[1], axis=-2)
+        self.state = self._dynamics.step(self._costs, self.state, rows, self.iteration)
+        self.iteration += 1
 
 
 def follow(dynamics: Dynamics, transcript: FloatArray) -> Iterator[FloatArray]:

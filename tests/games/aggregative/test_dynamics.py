@@ -102,7 +102,7 @@ def heard(graph: Graph, rule: Rule, sent: FloatArray, player: int) -> FloatArray
         senders, weights = graph.neighbours(player)
         values = sent[senders] - (sent[player] if rule == "wang" else 0)
         return weighted_sum(weights, values)[None]
-    mean = graph.mix(sent)[:1]
+    mean: FloatArray = sent.sum(axis=0, keepdims=True) / len(sent)
     return mean - sent[[player]] if rule == "wang" else mean
 
 
@@ -169,12 +169,13 @@ def test_the_papers_gradient_stops_at_perfect_competition(rule: Rule) -> None:
     assert solve_equilibrium(game, [0, 0, 0]).strategies == pytest.approx(2.25, abs=1e-14)
 
 
-def test_under_noise_the_error_falls_with_decaying_steps() -> None:
+@pytest.mark.parametrize("graph", ["complete", "ring"])
+def test_under_noise_the_error_falls_with_decaying_steps(graph: str) -> None:
     game, length = cournot(5), 3_000
     schedules = Schedules.of(
         length, noise="power:.5:.1:.1", step="inverse:1:1:.1:1", gamma="inverse:1:1:.1:.9"
     )
-    dynamics = Dynamics(game, CompleteGraph(5), schedules, np.ones((5, 1)), "wang")
+    dynamics = Dynamics(game, parse_graph(graph, 5), schedules, np.ones((5, 1)), "wang")
     scales = schedules.noise[:, None, None]
     noise = np.random.default_rng(10).laplace(size=(40, length, 5, 1)) * scales
     strategies = play(dynamics, [0] * 5, noise).strategies
@@ -182,6 +183,25 @@ def test_under_noise_the_error_falls_with_decaying_steps() -> None:
     assert distances is not None
     early, middle, late = (distances**2).mean(axis=0)
     assert early > 2 * middle > 4 * late
+
+
+@pytest.mark.parametrize("num_players", [4, 16])
+@pytest.mark.parametrize("scale", [0.3, 0.6])
+def test_rule_ye_keeps_the_error_of_all_the_noise_that_fades(
+    scale: float, num_players: int
+) -> None:
+    """Estimates keep the sum d of the mean noises; 9 = 3 (x + d) + 3 x/N there, firm by firm."""
+    game, length, runs = cournot(num_players), 150, 4_000
+    schedules = Schedules.of(length, noise=f"geometric:{scale}:.8", step=".3")
+    dynamics = Dynamics(game, CompleteGraph(num_players), schedules, np.ones((num_players, 1)))
+    scales = schedules.noise[:, None, None]
+    noise = np.random.default_rng(11).laplace(size=(runs, length, num_players, 1)) * scales
+    last = play(dynamics, [0] * num_players, noise).strategies[:, -1, :, 0]
+    apart = last - solve_equilibrium(game, [0] * num_players).strategies[:, 0]
+    drift = noise.mean(axis=2).sum(axis=1)
+    assert apart == pytest.approx(-drift / (1 + 1 / num_players) + 0 * apart, abs=1e-9)
+    expected = 2 * scale**2 / (1 - 0.8**2) / num_players / (1 + 1 / num_players) ** 2
+    assert (apart**2).mean() == pytest.approx(expected, rel=0.15)
 
 
 def test_the_first_message_says_nothing() -> None:

@@ -18,6 +18,16 @@ from fedgame.games.best_response import FloatArray
 from tests.games.aggregative.cases import LINE
 
 
+def mix(graph: Graph, messages: FloatArray) -> FloatArray:
+    everybody = np.arange(messages.shape[-2])
+    return graph.mix(graph.heard(messages, everybody), everybody)
+
+
+def differences(graph: Graph, messages: FloatArray) -> FloatArray:
+    everybody = np.arange(messages.shape[-2])
+    return graph.differences(graph.heard(messages, everybody), messages, everybody)
+
+
 def random_weights(seed: int, players: int) -> FloatArray:
     rng = np.random.default_rng(seed)
     weights = rng.random((players, players)) * (rng.random((players, players)) < 0.4)
@@ -35,9 +45,9 @@ def random_weights(seed: int, players: int) -> FloatArray:
 )
 def test_sums_are_matrix_products(graph: Graph, matrix: FloatArray) -> None:
     messages = np.random.default_rng(2).normal(size=(3, len(matrix), 2))
-    assert graph.mix(messages) == pytest.approx(matrix @ messages, abs=1e-14)
+    assert mix(graph, messages) == pytest.approx(matrix @ messages, abs=1e-14)
     laplacian = matrix - np.diag(matrix.sum(axis=1))
-    assert graph.differences(messages) == pytest.approx(laplacian @ messages, abs=1e-14)
+    assert differences(graph, messages) == pytest.approx(laplacian @ messages, abs=1e-14)
     assert graph.row_sums == pytest.approx(matrix.sum(axis=1))
 
 
@@ -47,9 +57,25 @@ def test_a_player_that_sums_what_it_heard_gets_the_same_bits() -> None:
     for player in range(20):
         senders, weights = graph.neighbours(player)
         own = weighted_sum(weights, messages[senders])
-        assert own.tobytes() == graph.mix(messages)[player].tobytes()
+        assert own.tobytes() == mix(graph, messages)[player].tobytes()
         own = weighted_sum(weights, messages[senders] - messages[player])
-        assert own.tobytes() == graph.differences(messages)[player].tobytes()
+        assert own.tobytes() == differences(graph, messages)[player].tobytes()
+
+
+@pytest.mark.parametrize("graph", [CompleteGraph(20), WeightedGraph(random_weights(3, 20))])
+def test_some_players_get_the_same_bits_from_what_is_forwarded_to_them(graph: Graph) -> None:
+    messages = np.random.default_rng(5).normal(size=(20, 3))
+    some = np.array([3, 4, 17])
+    heard = graph.heard(messages, some)
+    assert graph.mix(heard, some).tobytes() == mix(graph, messages)[some].tobytes()
+    own = graph.differences(heard, messages[some], some)
+    assert own.tobytes() == differences(graph, messages)[some].tobytes()
+
+
+def test_only_neighbours_are_forwarded() -> None:
+    messages = np.arange(3.0)[:, None]
+    heard = WeightedGraph(LINE).heard(messages, np.array([0]))
+    assert set(heard.ravel().tolist()) <= {0.0, 1.0}  # player 0 does not hear player 2
 
 
 def test_a_player_hears_those_it_gives_a_weight() -> None:
@@ -88,9 +114,9 @@ def test_rows_that_do_not_sum_to_1_are_refused() -> None:
 def test_a_graph_is_read_from_text() -> None:
     messages = np.random.default_rng(5).normal(size=(3, 1))
     rows = "0, .4, 0; .4, 0, .3; 0, .3, 0"
-    assert parse_graph(rows, 3).mix(messages) == pytest.approx(LINE @ messages)
-    assert parse_graph(" complete ", 3).mix(messages)[0] == pytest.approx(messages.mean(axis=0))
-    assert parse_graph("ring", 3).mix(messages)[0] == pytest.approx(messages.mean(axis=0))
+    assert mix(parse_graph(rows, 3), messages) == pytest.approx(LINE @ messages)
+    assert mix(parse_graph(" complete ", 3), messages)[0] == pytest.approx(messages.mean(axis=0))
+    assert mix(parse_graph("ring", 3), messages)[0] == pytest.approx(messages.mean(axis=0))
 
 
 @pytest.mark.parametrize(

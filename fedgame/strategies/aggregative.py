@@ -1,0 +1,272 @@
+"""The server half of an aggregative game: forward what the graph allows, audit every message.
+
+The server computes no equilibrium. It asks for messages as long as the budget allows, keeps the
+transcript, and forwards; players find the equilibrium by themselves (PML paper, algorithm A).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+from flwr.app import RecordDict
+from numpy.typing import NDArray
+
+from fedgame.accountants.base import Accountant
+from fedgame.games.aggregative.monotone import SLACK, smallest_eigenvalue
+from fedgame.games.aggregative.referee import Referee
+from fedgame.games.aggregative.transcript import FILE, Recording, write_recording
+from fedgame.ledger.events import LedgerRow
+from fedgame.mechanisms.laplace import laplace_event
+from fedgame.messages.aggregative import (
+    MessageOrder,
+    MessageReply,
+    PlayerDeclaration,
+    unpack_message_reply,
+    unpack_player_declaration,
+)
+from fedgame.strategies.aggregative_client import PURPOSE
+from fedgame.strategies.aggregative_outcome import notes, player_records
+from fedgame.strategies.aggregative_public import public_game, simulated_types
+from fedgame.strategies.base import Result, Stage
+from fedgame.strategies.federation import MESSAGE
+from fedgame.strategies.game_result import GameResult, IterationRecord
+from fedgame.strategies.outcome import Histories
+from fedgame.strategies.server_half import ServerHalf
+from fedgame.strategies.settings import Experiment
+
+log = logging.getLogger(__name__)
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+SAVE_SECONDS = 1.0
+"""The transcript is written to disk no more often than this, and at the end."""
+
+
+class AggregativeServer(ServerHalf):
+    """The server half: one run from registration to the last message."""
+
+    def __init__(self, *args: Any) -> None:
+        """Build what is public, then register the nodes; see `ServerHalf`.
+
+        Raises:
+            RunFailed: Too few nodes or players came.
+        """
+        self._public = public_game(args[0])
+        super().__init__(*args)
+        dynamics, prior = self._public.dynamics, self._public.prior
+        self._referee = Referee(dynamics, prior, self._experiment.pml_filter)
+        players = dynamics.game.num_players
+        # how far each player is known to have followed; see `MessageOrder.first`
+        self._confirmed = np.zeros(players, dtype=np.int64)
+        self._epsilons = np.zeros(players)
+        self._iterations: list[IterationRecord] = []
+        self._reason, self._failed = "", False
+        self._saved = -SAVE_SECONDS
+        warnings = [self._non_monotone(), self._unbalanced()]
+        self._warnings = tuple(warning for warning in warnings if warning)
+        for warning in self._warnings:
+            self._listener(Stage(f"warning: {warning}"))
+
+    @staticmethod
+    def preflight(experiment: Experiment, accountant: Accountant) -> None:  # noqa: ARG004
+        """Check that game, graph, schedules and prior fit; see `ServerHalf.preflight`."""
+        public = public_game(experiment)
+        Referee(public.dynamics, public.prior, experiment.pml_filter)
+
+    def public_counts(self, clients: IntArray) -> IntArray:
+        """Return 1 for every player: it has one cost function."""
+        return np.ones(len(clients), dtype=np.int64)
+
+    def read_declaration(self, content: RecordDict) -> PlayerDeclaration:
+        """Read a declaration of players."""
+        return unpack_player_declaration(content, self._experiment.run.num_clients)
+
+    @property
+    def _types(self) -> IntArray | None:
+        """All players' types, where all of them come from the public seed."""
+        hosts = self._hosts
+        if len(hosts.clients) < self._experiment.run.num_clients:
+            return None
+        if hosts.declared["own_types"].any():
+            return None
+        return simulated_types(self._experiment, self._public.prior)
+
+    def _non_monotone(self) -> str:
+        game = self._public.dynamics.game
+        smallest = smallest_eigenvalue(game, self._public.prior, self._types)
+        if smallest is None or smallest >= -SLACK:
+            return ""
+        return (
+            f"the game is not monotone (smallest eigenvalue of the pseudo-gradient: "
+            f"{smallest:.6g}): the messages need not lead to an equilibrium"
+        )
+
+    def _unbalanced(self) -> str:
+        if self._public.dynamics.graph.balanced:
+            return ""
+        return (
+            "the graph is not balanced (rows and columns of its weights have other sums): the "
+            "estimates settle on another point than the mean"
+        )
+
+    def train(self) -> None:
+        """Run the iterations, until they are over or one more message could leak too much."""
+        for _ in range(len(self._public.dynamics.schedules)):
+            if self._referee.has_diverged:
+                self._stop("the messages diverge: try smaller steps or a feasible set", failed=True)
+                break
+            start = time.monotonic()
+            referee = self._referee
+            asked, came = self._sequential() if referee.is_sequential else self._simultaneous()
+            if not asked:
+                budget = self._experiment.pml_filter.budget
+                self._stop(f"any further message could leak more than the budget of {budget:g}")
+                break
+            referee.close()
+            self._record(came, start)
+            if self._is_over(asked, came):
+                break
+        self._save(last=True)
+
+    def _stop(self, reason: str, *, failed: bool = False) -> None:
+        self._reason, self._failed = reason, failed
+
+    def _is_over(self, asked: int, came: int) -> bool:
+        """Return whether too few messages came to go on."""
+        least = self._experiment.run.min_clients
+        missing = f"{asked - came} of {asked} players' messages did not come"
+        if came < min(least, asked):
+            self._stop(f"{missing}, min-clients = {least}", failed=True)
+        elif came < asked and self._experiment.aggregative.missing == "stop":
+            self._stop(f'{missing}, and aggregative.missing = "stop"', failed=True)
+        return self._failed
+
+    def _simultaneous(self) -> tuple[int, int]:
+        """Ask all players at once; return how many were asked and how many answered."""
+        decision = self._referee.decide()
+        if not decision.send:
+            return 0, 0
+        players = self._hosts.clients
+        scales = np.full(len(players), float(decision.scales))
+        return len(players), self._exchange(players, scales)
+
+    def _sequential(self) -> tuple[int, int]:
+        """Ask one player after the other, each if what came before allows it."""
+        asked = came = 0
+        for player in self._hosts.clients.tolist():
+            decision = self._referee.decide_player(player)
+            if decision.send:
+                asked += 1
+                came += self._exchange(np.array([player]), np.array([float(decision.scales)]))
+        return asked, came
+
+    def _exchange(self, players: IntArray, scales: FloatArray) -> int:
+        """Ask for messages, charge and keep those that can be believed; return how many."""
+        orders = {}
+        for node, positions in self._hosts.positions.items():
+            own = np.flatnonzero(np.isin(players, self._hosts.clients[positions]))
+            if len(own):
+                orders[node] = self._order(node, players[own], scales[own])
+        self._confirmed[players] = 0
+        iteration = self._referee.iteration
+        replies = self._ask(orders, MESSAGE, iteration, self._read_messages)
+        came = 0
+        for node, reply in replies.items():
+            self._confirmed[orders[node].players] = iteration
+            came += self._accept(orders[node], reply)
+        return came
+
+    def _order(self, node: int, players: IntArray, scales: FloatArray) -> MessageOrder:
+        first = int(self._confirmed[players].min())
+        heard, own = self._referee.forwarded(players, first)
+        return MessageOrder(
+            iteration=self._referee.iteration,
+            first=first,
+            players=players,
+            scales=scales,
+            heard=heard,
+            own=own,
+            run_name=self._folder.name,
+            ledger=self._ledger_of(node),
+        )
+
+    def _read_messages(self, _: int, content: RecordDict, order: MessageOrder) -> MessageReply:
+        return unpack_message_reply(content, order, self._public.dynamics.game.dimension)
+
+    def _accept(self, order: MessageOrder, reply: MessageReply) -> int:
+        """Charge the messages that an honest player could have sent, then let them count."""
+        referee = self._referee
+        honest = referee.is_plausible(order.players, reply.messages, order.scales)
+        for player in order.players[~honest]:
+            log.warning(
+                "iteration %d: message of player %d rejected: it is further from every candidate "
+                "than noise could take it",
+                order.iteration,
+                player,
+            )
+        players, scales = order.players[honest], order.scales[honest]
+        moved, dimension = referee.sensitivities[players], reply.messages.shape[1]
+        rows = [
+            LedgerRow(
+                int(player),
+                order.iteration,
+                0,
+                PURPOSE,
+                laplace_event(float(scale), float(sensitivity), dimension),
+            )
+            for player, scale, sensitivity in zip(players, scales, moved, strict=True)
+        ]
+        self._ledger.append(rows)
+        self._epsilons[players] += moved / scales
+        referee.hear(players, reply.messages[honest], scales)
+        return len(players)
+
+    def _record(self, came: int, start: float) -> None:
+        transcript = self._referee.transcript()
+        used = transcript.scales[-1][transcript.sent[-1]]
+        record = IterationRecord(
+            round=len(transcript) - 1,
+            leakage=self._referee.leakage,
+            worst_individual_leakage=float(self._referee.individual_leakage.max()),
+            worst_epsilon=float(self._epsilons.max()),
+            sent=came,
+            noise=float(used.max(initial=0.0)),
+            seconds=time.monotonic() - start,
+        )
+        self._iterations.append(record)
+        self._save()
+        self._listener(record)
+
+    def _save(self, *, last: bool = False) -> None:
+        """Put the transcript on disk, so that a run that is killed loses little of it."""
+        now = time.monotonic()
+        if last or now - self._saved >= SAVE_SECONDS:
+            write_recording(self._folder / FILE, self.recording)
+            self._saved = now
+
+    @property
+    def recording(self) -> Recording:
+        """The transcript with its public schedules and start."""
+        dynamics = self._public.dynamics
+        initial = np.asarray(dynamics.initial, dtype=np.float64)
+        return Recording(self._referee.transcript(), initial, dynamics.schedules)
+
+    def result(self, realised: Histories) -> Result:
+        """Return the record of the run; see `ServerHalf.result`."""
+        transcript = self._referee.transcript()
+        players = player_records(self._hosts, transcript, realised)
+        return GameResult(
+            status="failed" if self._failed else "finished",
+            reason=self._reason,
+            iterations=tuple(self._iterations),
+            players=players,
+            dynamics=self._public.dynamics,
+            prior=self._public.prior,
+            transcript=transcript,
+            types=self._types,
+            notes=(*self._warnings, *notes(self._experiment, players)),
+        )
