@@ -101,7 +101,8 @@ def _write(
 ) -> Mapping[str, Any]:
     """Write what a run recorded, audited where it is a transcript."""
     if isinstance(result, GameResult):
-        audit = audit_transcript(result.transcript, result.dynamics, result.prior, result.types)
+        with single_thread():  # an audit of the same transcript has to find the same numbers
+            audit = audit_transcript(result.transcript, result.dynamics, result.prior, result.types)
         return write_game_run(folder, result, audit, flat, versions)
     return write_run(folder, result, flat, versions)
 

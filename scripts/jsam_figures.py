@@ -82,7 +82,7 @@ def accuracy_figure(rows: Rows) -> Figure:
     figure.update_xaxes(title="Paid to all clients", row=2)
     figure.update_yaxes(tickformat=".0%", range=[0, 1])
     figure.update_yaxes(title="Test accuracy", col=1)
-    return _finish(figure, height=820, legend_y=-0.09)
+    return finish_figure(figure, height=820, legend_y=-0.09)
 
 
 def _is_of(row: Mapping[str, str], mechanism: str, similarity: int) -> bool:
@@ -136,7 +136,7 @@ def cost_figure(rows: Rows) -> Figure:
     figure.update_yaxes(type="log", **plain, row=1, col=1)
     figure.update_xaxes(range=[0, LINEAR_ETA], row=1, col=2)
     figure.update_yaxes(range=[0, 1.1 * top], row=1, col=2)
-    return _finish(figure, height=440, legend_y=-0.18)
+    return finish_figure(figure, height=440, legend_y=-0.18)
 
 
 def participants_figure(rows: Rows) -> Figure:
@@ -147,7 +147,7 @@ def participants_figure(rows: Rows) -> Figure:
     figure.update_traces(marker_size=6)
     figure.update_xaxes(title="Expected cost", range=[0, LINEAR_COST])
     figure.update_yaxes(title="Clients selected", rangemode="tozero")
-    return _finish(figure, height=420, legend_y=-0.18)
+    return finish_figure(figure, height=420, legend_y=-0.18)
 
 
 def _curves(rows: Rows, x: str, y: str) -> Iterable[tuple[str, list[float], list[float]]]:
@@ -157,7 +157,7 @@ def _curves(rows: Rows, x: str, y: str) -> Iterable[tuple[str, list[float], list
             yield mechanism, [float(row[x]) for row in own], [float(row[y]) for row in own]
 
 
-def _finish(figure: Figure, height: int, legend_y: float) -> Figure:
+def finish_figure(figure: Figure, height: int, legend_y: float) -> Figure:
     """Give a figure the common look, on paper: a picture has no page to take colours from."""
     finish(figure, height, legend=True)
     figure.update_layout(
@@ -179,7 +179,14 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[Rows], Figure]]]] = {
 """Name of a picture: the file of results that it shows, and how."""
 
 
-def _draw(browser: str, figure: Figure, picture: Path) -> None:
+def draw_figure(browser: str, figure: Figure, picture: Path) -> None:
+    """Draw a figure to a PNG file of its size.
+
+    Args:
+        browser: Path of Chromium.
+        figure: The figure.
+        picture: The file.
+    """
     plot = figure.to_html(full_html=False, include_plotlyjs=True, config={"staticPlot": True})
     page = f'<!doctype html><meta charset="utf-8"><body style="margin: 0">{plot}</body>'
     with tempfile.TemporaryDirectory(prefix="fedgame-figure-") as folder:
@@ -198,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, (file, figure_of) in FIGURES.items():
         try:
             rows = read_results(options.results / file)
-            _draw(find_browser(), figure_of(rows), options.output / name)
+            draw_figure(find_browser(), figure_of(rows), options.output / name)
         except (PictureError, TableError) as error:
             sys.stderr.write(f"error: {name}: {error}\n")
             failed = True

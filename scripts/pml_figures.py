@@ -12,8 +12,7 @@ from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
 from fedgame.reports.style import BLUE, ORANGE
-from scripts.jsam_figures import _draw as draw_figure
-from scripts.jsam_figures import _finish as finish_figure
+from scripts.jsam_figures import draw_figure, finish_figure
 from scripts.picture import PictureError, find_browser
 from scripts.pml_settings import RESULTS, ROOT
 from scripts.pml_stopping import BUDGETS

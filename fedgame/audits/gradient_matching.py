@@ -26,6 +26,9 @@ from fedgame.audits.quadratic_parameters import Unknowns, true_parameters
 from fedgame.games.aggregative.dynamics import Dynamics, check_messages
 from fedgame.games.aggregative.quadratic import QuadraticGame
 
+TOO_LARGE = 1e100
+"""Nothing is learnt from larger numbers, whose squares would be too large for floats."""
+
 
 class Gains(NamedTuple):
     """Cosine similarity of guess and truth, plus 1: from 0 to 2, 1 where they are at right angles.
@@ -85,7 +88,8 @@ class GradientMatching:
                 nothing.
 
         Raises:
-            ValueError: The game is not quadratic, or the transcript does not fit it.
+            ValueError: The game is not quadratic or has nothing to guess, or the transcript does
+                not fit it.
         """
         return np.stack(list(self._guesses(dynamics, transcript, rng, sent)), axis=-3)
 
@@ -107,7 +111,8 @@ class GradientMatching:
             sent: As for `guess`.
 
         Raises:
-            ValueError: The game is not quadratic, or the transcript does not fit it.
+            ValueError: The game is not quadratic or has nothing to guess, or the transcript does
+                not fit it.
         """
         theta = true_parameters(_quadratic(dynamics), types)
         steps = [
@@ -127,6 +132,8 @@ class GradientMatching:
     ) -> Iterator[FloatArray]:
         """Yield the guess after each iteration, shape (..., N, p)."""
         unknowns = Unknowns.of(_quadratic(dynamics), dynamics.gradient)
+        if not unknowns.count:
+            raise ValueError("all types of all players have the same parameters: nothing to guess")
         check_messages(dynamics, transcript, "transcript")
         lead, last = transcript.shape[:-3], transcript.shape[-3] - 1
         theta = rng.standard_normal((*lead, dynamics.game.num_players, unknowns.count))
@@ -137,7 +144,8 @@ class GradientMatching:
                 if number == self.passes - 1:
                     yield theta
                 seen, after = transcript[..., k, :, :], transcript[..., k + 1, :, :]
-                slope, limit, x = _slope(dynamics, unknowns, theta, x, seen, after, k)
+                with np.errstate(over="ignore", invalid="ignore"):  # what overflows teaches nothing
+                    slope, limit, x = _slope(dynamics, unknowns, theta, x, seen, after, k)
                 step = np.minimum(self.step_size, limit) if self.limited else self.step_size
                 came = True if sent is None else sent[..., k + 1, :]
                 theta = theta - np.where(came, step, 0.0)[..., None] * slope
@@ -178,30 +186,29 @@ def _slope(
         unknowns: What theta stands for.
         theta: The guess, shape (..., N, p).
         x: Followed strategies, shape (..., N, n).
-        seen: Messages k, same shape.
-        after: Messages k + 1, same shape.
+        seen: Messages of iteration k, same shape.
+        after: Those of the next one.
         k: The iteration.
 
     Returns:
-        The slope, shape (..., N, p); the step down it to the least error if there were no
-        projection, shape (..., N), infinite where the slope is 0; the strategies that the guess
-        leads to.
+        The slope, shape (..., N, p), 0 where a number is too large; the step down it to the least
+        error if there were no projection, shape (..., N), infinite where the slope is 0; the
+        strategies that the guess leads to.
     """
-    schedules = dynamics.schedules
-    base = dynamics.signal(seen)
+    base, rate = dynamics.signal(seen), dynamics.schedules.step[k]
     if dynamics.rule == "wang":
-        base = seen + schedules.gamma[k] * base
-    rate = schedules.step[k]
+        base = seen + dynamics.schedules.gamma[k] * base
     moved = dynamics.game.feasible.project(x - rate * unknowns.gradient(theta, x, seen))
     error = base + (moved - x) - after
     slope = unknowns.slope(-2 * rate * error, x, seen)
+    numbers = np.concatenate([seen, after, x, error], axis=-1)
+    slope = np.where(np.abs(numbers).max(axis=-1, keepdims=True) <= TOO_LARGE, slope, 0.0)
     # of the direction alone, since the squares of a slope may be too large for a float
     sizes = np.abs(slope).max(axis=-1, keepdims=True)
     direction = slope / np.where(sizes > 0, sizes, 1.0)
     turned = (unknowns.change(direction, x, seen) ** 2).sum(axis=-1)
-    length = (direction**2).sum(axis=-1)
-    bend = 2 * rate**2 * turned
-    limit = np.where(bend > 0, length / np.where(bend > 0, bend, 1.0), np.inf)
+    bend = np.where(turned > 0, 2 * rate**2 * turned, 1.0)
+    limit = np.where(turned > 0, (direction**2).sum(axis=-1) / bend, np.inf)
     return slope, limit, moved
 
 

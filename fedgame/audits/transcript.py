@@ -22,10 +22,11 @@ from fedgame.audits.transcript_bounds import (
     exact_floors,
     realised_bounds,
 )
-from fedgame.audits.transcript_outcome import progress, smallest_eigenvalue
+from fedgame.audits.transcript_outcome import progress
 from fedgame.games.aggregative.base import check_types
 from fedgame.games.aggregative.dynamics import Dynamics
 from fedgame.games.aggregative.likelihood import Follower, log_likelihoods
+from fedgame.games.aggregative.monotone import smallest_eigenvalue
 from fedgame.games.aggregative.quadratic import QuadraticGame
 from fedgame.games.aggregative.transcript import Transcript
 from fedgame.randomness import public_generator
@@ -54,9 +55,11 @@ class Outcome:
     """What only who knows the true types can say; nobody does in a deployment.
 
     Attributes:
-        error: Euclidean distance of the strategies to the equilibrium, shape (K',); None where the
-            game is not strongly monotone or its equilibrium cannot be computed.
-        exploitability: The most that a player could gain by itself, shape (K',).
+        error: Euclidean distance of the strategies behind each iteration's messages, x_0 in
+            iteration 0, to the equilibrium, shape (K',); None where the game is not strongly
+            monotone or its equilibrium cannot be computed.
+        exploitability: The most that a player could gain by itself from these strategies, shape
+            (K',).
         exploitability_is_exact: Whether that is the largest gain, or only the largest found, which
             is looked for on at most 20 iterations; those after each repeat its number.
         true_type_probability: Posterior probability of each player's true type at the end, shape
@@ -109,9 +112,9 @@ def audit_transcript(
 ) -> TranscriptAudit:
     """Return all numbers about one transcript; the same arguments give the same numbers.
 
-    Its first iterations are worked on together as far as they fit in memory, so that what is kept
-    is O(K' N) but for the arrays of one stretch. The exploitability costs one best response of
-    every player an iteration.
+    Iterations are worked on together as far as they fit in memory, so that what is kept is O(K' N)
+    but for the arrays of one stretch. The exploitability costs one best response of every player
+    an iteration.
 
     Args:
         transcript: What was sent, K' iterations, at most as many as were planned.
@@ -127,21 +130,12 @@ def audit_transcript(
     known = None if types is None else check_types(dynamics.game, types)
     exact = exact_floors(prior)
     running = RunningBounds(exact)
-    follower = Follower(dynamics)
-    before = np.zeros((1, prior.num_players, prior.num_types))
-    parts: list[_Leakage] = []
-    for block in blocks(exact, dynamics, len(transcript)):
-        v = _followed(follower, transcript, block)
-        rows = transcript.messages[block], transcript.scales[block], transcript.sent[block]
-        logs = before + log_likelihoods(rows[0], v, *rows[1:])
-        running.extend_realised(message_distances(v, *rows[1:]), before, logs)
-        parts.append(_Leakage.of(prior, logs))
-        before = np.concatenate([before, logs])[-1:]
-    end = bayes_guess(prior, before[0])
+    parts, logs = _along(transcript, dynamics, prior, running)
+    end = bayes_guess(prior, logs)
     return TranscriptAudit(
         **_joined(parts),
         bounds=(
-            *realised_bounds(running, exact),
+            *realised_bounds(running),
             *every_transcript(exact, dynamics, len(transcript)),
         ),
         ceiling=ceiling(exact),
@@ -151,6 +145,23 @@ def audit_transcript(
         outcome=None if known is None else _outcome(transcript, dynamics, prior, known, end),
         smallest_eigenvalue=smallest_eigenvalue(dynamics.game, prior, known),
     )
+
+
+def _along(
+    transcript: Transcript, dynamics: Dynamics, prior: Prior, running: RunningBounds
+) -> tuple[list[_Leakage], FloatArray]:
+    """Go through a transcript: extend the bounds, return what leaked and the last log L_i(t)."""
+    follower = Follower(dynamics)
+    before = np.zeros((1, prior.num_players, prior.num_types))
+    parts: list[_Leakage] = []
+    for block in blocks(running.prior, dynamics, len(transcript)):
+        v = _followed(follower, transcript, block)
+        rows = transcript.messages[block], transcript.scales[block], transcript.sent[block]
+        logs = before + log_likelihoods(rows[0], v, *rows[1:])
+        running.extend_realised(message_distances(v, *rows[1:]), before, logs)
+        parts.append(_Leakage.of(prior, logs))
+        before = np.concatenate([before, logs])[-1:]
+    return parts, before[0]
 
 
 class _Leakage(NamedTuple):

@@ -82,7 +82,11 @@ def blocks(prior: Prior, dynamics: Dynamics, iterations: int) -> Iterator[slice]
 
 
 class RunningBounds:
-    """Bounds as a transcript grows; the last values are carried from stretch to stretch."""
+    """Bounds as a transcript grows; the last values are carried from stretch to stretch.
+
+    Attributes:
+        prior: What everybody knows about the types.
+    """
 
     def __init__(self, prior: Prior, source: Source = REALISED) -> None:
         """Stand before iteration 0.
@@ -91,7 +95,7 @@ class RunningBounds:
             prior: What everybody knows about the types.
             source: Where the distances come from.
         """
-        self._prior, self._source = prior, source
+        self.prior, self._source = prior, source
         shape = (1, prior.num_players, prior.num_types, prior.num_types)
         self._total, self._largest = np.zeros(shape), np.zeros(shape)
         self._parts: dict[str, list[Bound]] = {}
@@ -103,9 +107,9 @@ class RunningBounds:
             gaps: Distances over the noise, shape (iterations, N, m, m).
         """
         rows = self._with_total(gaps)
-        self._follow(theorem_1(self._prior, rows, self._source))
-        self._sum_up(corollary_2(self._prior, gaps, self._source))
-        self._follow(group_dp(self._prior, rows, self._source))
+        self._follow(theorem_1(self.prior, rows, self._source))
+        self._sum_up(corollary_2(self.prior, gaps, self._source))
+        self._follow(group_dp(self.prior, rows, self._source))
         self._total = rows.sum(axis=0, keepdims=True)
 
     def extend_realised(self, gaps: FloatArray, before: FloatArray, logs: FloatArray) -> None:
@@ -116,7 +120,7 @@ class RunningBounds:
             before: log L_i(t) before the first of these iterations, shape (1, N, m).
             logs: log L_i(t) after each of them, shape (iterations, N, m).
         """
-        prior, rows = self._prior, self._with_total(gaps)
+        prior, rows = self.prior, self._with_total(gaps)
         self._follow(individual_dp(prior, rows, self._source))
         self.extend(gaps)
         # Corollary 1 adds up the largest distance of each type, whatever the other one
@@ -152,17 +156,16 @@ def _from_second(bound: Bound) -> Bound:
     return replace(bound, value=bound.value[1:])
 
 
-def realised_bounds(running: RunningBounds, prior: Prior) -> tuple[Bound, ...]:
+def realised_bounds(running: RunningBounds) -> tuple[Bound, ...]:
     """Return the bounds along a transcript, Lemma 5 (1) included, in the order of reports.
 
     Args:
         running: Extended over the whole transcript by `extend_realised`.
-        prior: What everybody knows about the types.
     """
     found = running.bounds()
     order = ("Theorem 1", "Corollary 1", "Corollary 2", "composition", "Remark 5", "group DP")
     ordered = [found[name] for name in (*order, "DP of one player")]
-    return (*ordered, lemma_5_upper(prior, found["group DP"]))
+    return (*ordered, lemma_5_upper(running.prior, found["group DP"]))
 
 
 def every_transcript(prior: Prior, dynamics: Dynamics, iterations: int) -> tuple[Bound, ...]:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedgame.accountants.pml_logs import FloatArray, IntArray
-from fedgame.accountants.pml_prior import Prior
 from fedgame.games.aggregative.affine import AffineMap
 from fedgame.games.aggregative.base import AggregativeGame, Costs, realised
 from fedgame.games.aggregative.best_responses import best_responses
@@ -17,13 +16,9 @@ from fedgame.games.aggregative.dynamics import Dynamics, check_messages
 from fedgame.games.aggregative.equilibrium import Equilibrium, distance_to, solve_equilibrium
 from fedgame.games.aggregative.quadratic import QuadraticGame
 from fedgame.games.aggregative.sets import FeasibleSet
-from fedgame.randomness import public_generator
 
 SEARCHES = 20
 """On how many iterations the best responses are looked for where they have no formula."""
-
-PROFILES = 8
-"""How many profiles of types are looked at for the smallest eigenvalue."""
 
 
 def replay(dynamics: Dynamics, transcript: FloatArray, types: ArrayLike) -> Iterator[FloatArray]:
@@ -94,30 +89,6 @@ def progress(dynamics: Dynamics, transcript: FloatArray, types: IntArray) -> Pro
         else:
             gains[k] = gains[k - 1]
     return Progress(None if equilibrium is None else errors, gains, exact)
-
-
-def smallest_eigenvalue(
-    game: AggregativeGame, prior: Prior, types: IntArray | None
-) -> float | None:
-    """Return the least eigenvalue of the pseudo-gradient's symmetric part over some profiles.
-
-    Where it is >= 0 the game is monotone at all of them.
-
-    Args:
-        game: The game.
-        prior: Eight profiles are drawn from it, from a public stream.
-        types: The profile that players really have, which is looked at as well, if it is known.
-
-    Returns:
-        None if the game is not quadratic.
-    """
-    if not isinstance(game, QuadraticGame):
-        return None
-    profiles = prior.draw(public_generator(0, "profiles"), PROFILES)
-    if types is not None:
-        profiles = np.concatenate([profiles, types[None]])
-    distinct = np.unique(profiles, axis=0)
-    return min(AffineMap.of(game, profile).smallest_eigenvalue() for profile in distinct)
 
 
 @dataclass(frozen=True)

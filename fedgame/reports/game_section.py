@@ -28,13 +28,20 @@ ADVERSARY = (
     "a player, who also knows its own cost function."
 )
 
+ROUNDING = 1e-9
+"""An eigenvalue above minus this may be 0 but for rounding."""
+
+SEED_KNOWN = "anyone who knows the seed"
+"""What a note of the run says that owns up to the public seed; the page does not say it twice."""
+
 FIGURES: tuple[tuple[str, Callable[[GameRun], Figure | None], str], ...] = (
     (
         "Leakage",
         game_figures.leakage,
         "What the messages so far say about all types together: exactly, by bounds that hold along "
         "this transcript, and as the log gain of two attacks. Dashed bounds hold for every "
-        "transcript; dotted ones are not rigorous. A click on a name shows or hides its line.",
+        "transcript; dotted ones are not rigorous. A click on a name shows or hides its line. On a "
+        "logarithmic axis nothing at or below 0 is shown.",
     ),
     (
         "Individual leakage",
@@ -134,18 +141,21 @@ def _leak(run: GameRun) -> Iterable[str]:
 def _limits(run: GameRun) -> list[str]:
     """Return what the numbers do not cover, the public seed first."""
     notes = [*_seed_notes(run), *run.result.notes]
-    smallest = run.audit.smallest_eigenvalue
-    if smallest is not None and smallest < 0:
+    smallest, outcome = run.audit.smallest_eigenvalue, run.audit.outcome
+    if smallest is not None and smallest < -ROUNDING:
         notes.append(
             f"The game is not monotone (smallest eigenvalue {format_number(smallest)}): it may "
             "have several equilibria or none, and the messages need not lead to one."
+        )
+    elif outcome is not None and outcome.error is None:
+        notes.append(
+            "No distance to equilibrium is shown: there may be several, or none can be computed."
         )
     if run.result.dynamics.gradient == "paper":
         notes.append(
             "The gradient leaves out that a player's own strategy moves the mean, so what the "
             "messages lead to is not the Nash equilibrium."
         )
-    outcome = run.audit.outcome
     if outcome is not None and not outcome.exploitability_is_exact:
         notes.append(
             "The exploitability is the largest gain that a search found, not the largest there is."
@@ -162,6 +172,8 @@ def _seed_notes(run: GameRun) -> Iterable[str]:
             "equilibrium, exploitability and gradient matching, which need all types, are not "
             "known here."
         )
+    if any(SEED_KNOWN in note for note in run.result.notes):
+        return
     if own < len(players):
         who = _some(len(players) - own, len(players))
         yield f"The types of {who} come from the public seed: whoever knows it knows them."
@@ -179,10 +191,14 @@ def _key_numbers(run: GameRun) -> list[tuple[str, str, str]]:
     audit, outcome = run.audit, run.audit.outcome
     attack = outcome.attack if outcome else None
     players = last_row(audit.individual_leakage)
-    action = str(run.config.get("pml-filter.action", ""))
+    action = run.config.get("pml-filter.action", "unknown")
     return [
         ("Leakage", format_bound(last(audit.leakage)), "nats, exact, about all types"),
-        ("Budget R", "none" if run.budget is None else format_floor(run.budget), action),
+        (
+            "Budget R",
+            "none" if run.budget is None else format_floor(run.budget),
+            f"nats, filter: {action}",
+        ),
         ("Ceiling", format_bound(float(audit.ceiling.value)), "nats, whatever is sent"),
         ("Largest individual leakage", format_bound(max(players)), "nats, about one player"),
         ("Bayes adversary", _last(audit.bayes_log_gain), "log gain"),

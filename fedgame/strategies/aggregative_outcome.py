@@ -52,18 +52,14 @@ def notes(experiment: Experiment, players: Sequence[PlayerRecord]) -> tuple[str,
 
 
 def _seed(players: Sequence[PlayerRecord]) -> str:
-    from_seed = {
-        "Cost functions are drawn": not all(player.own_type for player in players),
-        "noise is drawn": not all(player.own_noise for player in players),
+    drawn = {
+        "cost functions": not all(player.own_type for player in players),
+        "noise": not all(player.own_noise for player in players),
     }
-    parts = [text for text, is_so in from_seed.items() if is_so]
-    if not parts:
+    names = " and ".join(name for name, is_drawn in drawn.items() if is_drawn)
+    if not names:
         return ""
-    text = " and ".join(parts)
-    return (
-        f"{text[0].upper()}{text[1:]} from the seed: reproducible, not private against anyone who "
-        "knows the seed."
-    )
+    return f"From the seed ({names}): reproducible, not private against anyone who knows the seed."
 
 
 def _prior(experiment: Experiment) -> str:
@@ -73,7 +69,7 @@ def _prior(experiment: Experiment) -> str:
             "Nothing was enforced: the leakage is what these messages happened to leak, under the "
             "prior given."
         )
-    return f"The budget of {pml_filter.budget:g} nats holds if the prior is right."
+    return f"The budget R = {pml_filter.budget:g} (in nats) holds if the prior is right."
 
 
 def _lost(players: Sequence[PlayerRecord]) -> str:

@@ -197,11 +197,19 @@ def test_large_noise_cannot_make_the_limited_step_diverge() -> None:
     run = random_run(0, "product", iterations=30, holes=False)
     o = 1e6 * run.transcript.messages
     limited = GradientMatching().guess(run.dynamics, o, np.random.default_rng(0))
-    plain = GradientMatching(limited=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        unlimited = plain.guess(run.dynamics, o, np.random.default_rng(0))
-    assert np.isfinite(limited).all()
-    assert not np.isfinite(unlimited).all()
+    plain = GradientMatching(limited=False).guess(run.dynamics, o, np.random.default_rng(0))
+    assert np.abs(limited).max() < 100
+    assert np.abs(plain).max() > 1e100
+
+
+@pytest.mark.parametrize("size", [1e100, 1e200, 1e300])
+def test_messages_too_large_for_floats_teach_nothing(size: float) -> None:
+    run = random_run(0, "product", iterations=10, holes=False)
+    o = run.transcript.messages.copy()
+    o[5:] *= size
+    found = GradientMatching().gains(run.dynamics, o, run.types, np.random.default_rng(0))
+    assert np.isfinite(found.whole).all()
+    assert np.isfinite(found.individual).all()
 
 
 def test_more_passes_come_nearer() -> None:
@@ -249,3 +257,12 @@ def test_prior_is_not_needed() -> None:
     assert not certain.support[:, 1].any()
     found = GradientMatching().gains(dynamics, o, np.ones(5, dtype=int), np.random.default_rng(0))
     assert np.isfinite(found.whole).all()
+
+
+def test_games_of_one_type_are_refused() -> None:
+    game = QuadraticGame.of(np.ones((2, 1, 1)))
+    dynamics = Dynamics(
+        game, CompleteGraph(2), Schedules.of(2, noise="1", step="1"), np.zeros((2, 1))
+    )
+    with pytest.raises(ValueError, match="have the same parameters: nothing to guess"):
+        GradientMatching().guess(dynamics, np.zeros((2, 2, 1)), np.random.default_rng(0))

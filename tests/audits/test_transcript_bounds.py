@@ -53,7 +53,7 @@ def test_stretches_give_what_one_piece_gives(kind: str, cuts: list[int]) -> None
         pml_bounds.individual_dp(prior, gaps),
         lemma_5_upper(prior, group),
     )
-    found = realised_bounds(running, prior)
+    found = realised_bounds(running)
     assert [bound.name for bound in found] == [bound.name for bound in expected]
     for bound, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(bound.value, other.value, atol=1e-12)

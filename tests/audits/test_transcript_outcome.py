@@ -7,17 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgame.accountants.pml_prior_forms import product_prior
 from fedgame.audits import transcript_outcome
-from fedgame.audits.transcript_outcome import progress, replay, smallest_eigenvalue
-from fedgame.games.aggregative.affine import AffineMap
+from fedgame.audits.transcript_outcome import progress, replay
 from fedgame.games.aggregative.best_responses import exploitability
 from fedgame.games.aggregative.dynamics import Dynamics, play
 from fedgame.games.aggregative.equilibrium import solve_equilibrium
 from fedgame.games.aggregative.graphs import CompleteGraph
-from fedgame.games.aggregative.quadratic import QuadraticGame
 from fedgame.games.aggregative.schedules import Schedules
-from fedgame.games.aggregative.sets import Box, Everywhere
+from fedgame.games.aggregative.sets import Box
 from tests.audits.cases import hidden, random_run
 from tests.games.aggregative.cases import cournot, named_game, random_game
 
@@ -107,19 +104,3 @@ def test_too_many_dimensions_for_a_formula_are_searched() -> None:
     found = progress(dynamics, np.zeros((2, 3, 8)), np.zeros(3, dtype=np.int64))
     assert not found.is_exact
     assert (found.exploitability > 0).all()
-
-
-def test_smallest_eigenvalue_looks_at_the_true_profile_too() -> None:
-    curvature = np.array([1.0, -5.0])[:, None, None]
-    game = QuadraticGame.of(np.zeros((3, 2, 1)), curvature=curvature, feasible=Everywhere())
-    rare = product_prior(np.tile([1 - 1e-12, 1e-12], (3, 1)))
-    assert smallest_eigenvalue(game, rare, None) == pytest.approx(1.0)
-    types = np.array([0, 1, 0])
-    assert smallest_eigenvalue(game, rare, types) == pytest.approx(-5.0)
-    expected = AffineMap.of(game, types).smallest_eigenvalue()
-    assert smallest_eigenvalue(game, rare, types) == expected
-
-
-def test_no_eigenvalue_for_other_games() -> None:
-    run = hidden(random_run(0, "product"))
-    assert smallest_eigenvalue(run.dynamics.game, run.prior, run.types) is None

@@ -280,6 +280,7 @@ def test_a_game_has_the_same_transcript_on_flower_and_in_process(machine: Machin
     game = (
         *("-c", "strategy=aggregative", "-c", "rounds=4", "-c", "prior.name=correlated-prior"),
         *("-c", "pml-filter.budget=0.7", "-c", "aggregative.noise=6"),
+        *("-c", "aggregative.step=inverse:1:2:1"),
     )
     flower = machine.summary("--nodes", "3", *game)
     local = machine.summary("--no-flower", *game)

@@ -23,6 +23,18 @@ from fedgame.reports.game_summary import GameRun
 from fedgame.strategies.aggregative_public import PublicGame, public_game, simulated_types
 from fedgame.strategies.game_result import GameResult, IterationRecord, PlayerRecord
 
+KEYS: dict[str, Any] = {
+    "strategy": "aggregative",
+    "seed": 42,
+    "aggregative.name": "cournot",
+    "aggregative.noise": "power:1:0.5:1",
+    "aggregative.step": "inverse:1:2:1",
+    "cournot.cost": "1.23456789, 3.45678912",
+    "cournot.curvature": "0.51234567, 1.51234567",
+    "pml-filter.budget": 2.0,
+    "pml-filter.action": "stop",
+}
+
 
 class Built(NamedTuple):
     """A run, and what nobody may find in its files."""
@@ -37,9 +49,7 @@ def build_game(players: int = 4, rounds: int = 5, sent: int | None = None, **key
     `keys` are keys of the configuration, with "__" for "." and "_" for "-".
     """
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in keys.items()}
-    experiment = config.load(
-        {"strategy": "aggregative", "num-clients": players, "rounds": rounds, **named}
-    )
+    experiment = config.load({**KEYS, "num-clients": players, "rounds": rounds, **named})
     public = public_game(experiment)
     types = simulated_types(experiment, public.prior)
     count = rounds + 1 if sent is None else sent

@@ -88,6 +88,11 @@ def test_the_public_seed_is_confessed(built: Built) -> None:
     ]
 
 
+def test_the_public_seed_is_confessed_once(built: Built) -> None:
+    note = "Noise is drawn from the seed: not private against anyone who knows the seed."
+    assert limits(change(built.run, notes=(note,))) == [note]
+
+
 def test_secrets_of_some_are_told_from_the_seed_of_others(built: Built) -> None:
     first, *others = built.run.result.players
     own = replace(first, own_type=True, own_noise=True)
@@ -111,6 +116,8 @@ def test_games_without_one_equilibrium_are_told(built: Built) -> None:
     found = limits(change(built.run, audit={"smallest_eigenvalue": -0.25}))
     assert any("is not monotone (smallest eigenvalue -0.25)" in line for line in found)
     assert not any("monotone" in line for line in limits(built.run))
+    flat = change(built.run, audit={"smallest_eigenvalue": -1e-16}, outcome={"error": None})
+    assert limits(flat)[-1].startswith("No distance to equilibrium is shown: there may be several")
     searched = limits(change(built.run, outcome={"exploitability_is_exact": False}))
     assert any("the largest gain that a search found" in line for line in searched)
     paper = build_game(rounds=1, aggregative__gradient="paper").run

@@ -37,6 +37,7 @@ GAME: dict[str, Any] = {
     "rounds": 6,
     "num-clients": 5,
     "aggregative.noise": "power:2:1:1",
+    "aggregative.step": "inverse:1:2:1",
     "pml-filter.action": "measure",
 }
 LINE = "0, .4, 0, 0, .1; .4, 0, .3, 0, 0; 0, .3, 0, .5, 0; 0, 0, .5, 0, .2; .1, 0, 0, .2, 0"

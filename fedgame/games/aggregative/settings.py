@@ -51,8 +51,8 @@ class Aggregative:
     rule: Literal["ye", "wang"] = "ye"
     gradient: Literal["full", "paper"] = "full"
     graph: str = "complete"
-    noise: ScheduleText = "power:1:0.5:1"
-    step: ScheduleText = "inverse:1:2:1"
+    noise: ScheduleText = "geometric:0.6:0.97"
+    step: ScheduleText = "0.05"
     gamma: ScheduleText = "1"
     initial: Numbers = ()
     missing: Literal["last", "stop"] = "last"

@@ -29,12 +29,12 @@ def test_every_setting_is_described() -> None:
         assert f"        {field.name}: " in str(Aggregative.__doc__)
 
 
-def test_the_defaults_are_those_of_the_paper() -> None:
+def test_the_defaults_let_noise_fade() -> None:
     found = dynamics(3)
     assert isinstance(found.graph, CompleteGraph)
     assert (found.rule, found.gradient) == ("ye", "full")
-    assert found.schedules.noise.tolist() == [1, 1.5, 2, 2.5]
-    assert found.schedules.step == pytest.approx([1 / 2, 1 / 3, 1 / 4])
+    assert found.schedules.noise == pytest.approx([0.6, 0.582, 0.56454, 0.5476038])
+    assert found.schedules.step.tolist() == [0.05, 0.05, 0.05]
     assert found.initial.tolist() == np.zeros((3, 2)).tolist()  # type: ignore[union-attr]
 
 
