@@ -142,12 +142,9 @@ def _limits(run: GameRun) -> list[str]:
     """Return what the numbers do not cover, the public seed first."""
     notes = [*_seed_notes(run), *run.result.notes]
     smallest, outcome = run.audit.smallest_eigenvalue, run.audit.outcome
-    if smallest is not None and smallest < -ROUNDING:
-        notes.append(
-            f"The game is not monotone (smallest eigenvalue {format_number(smallest)}): it may "
-            "have several equilibria or none, and the messages need not lead to one."
-        )
-    elif outcome is not None and outcome.error is None:
+    # a game that is not monotone is in the run's own notes
+    monotone = smallest is None or smallest >= -ROUNDING
+    if monotone and outcome is not None and outcome.error is None:
         notes.append(
             "No distance to equilibrium is shown: there may be several, or none can be computed."
         )

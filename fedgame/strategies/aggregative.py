@@ -101,16 +101,17 @@ class AggregativeServer(ServerHalf):
         if smallest is None or smallest >= -SLACK:
             return ""
         return (
-            f"the game is not monotone (smallest eigenvalue of the pseudo-gradient: "
-            f"{smallest:.6g}): the messages need not lead to an equilibrium"
+            "The game is not monotone (smallest eigenvalue of the pseudo-gradient: "
+            f"{smallest:.4g}): it may have several equilibria or none, and the messages need not "
+            "lead to one."
         )
 
     def _unbalanced(self) -> str:
         if self._public.dynamics.graph.balanced:
             return ""
         return (
-            "the graph is not balanced (rows and columns of its weights have other sums): the "
-            "estimates settle on another point than the mean"
+            "The graph is not balanced (rows and columns of its weights have other sums): the "
+            "estimates settle on another point than the mean."
         )
 
     def train(self) -> None:
