@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
-from fedgame.reports.style import BLUE, ORANGE, finish
-from scripts.jsam_grid import BUDGETS, MECHANISMS, RESULTS, ROOT, SEED, SIMILARITIES, job_of
-from scripts.picture import PictureError, draw, find_browser
-from scripts.tables import Rows, TableError, read_results
+from fedgame.reports.style import BLUE, ORANGE
+from scripts.docs_figures import Figures, draw_all, finish_figure
+from scripts.jsam_grid import BUDGETS, MECHANISMS, RESULTS, SEED, SIMILARITIES, job_of
+from scripts.tables import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-WIDTH: Final = 900
-SCALE: Final = 2
 POWERS: Final = tuple(10.0**power for power in range(-3, 5))
-INK: Final = "#24292f"
 LINEAR_ETA: Final = 30.0
 """The linear panel of cost against eta ends here, a bit after selection has become uniform."""
 LINEAR_COST: Final = 16.0
@@ -157,61 +151,16 @@ def _curves(rows: Rows, x: str, y: str) -> Iterable[tuple[str, list[float], list
             yield mechanism, [float(row[x]) for row in own], [float(row[y]) for row in own]
 
 
-def finish_figure(figure: Figure, height: int, legend_y: float) -> Figure:
-    """Give a figure the common look, on paper: a picture has no page to take colours from."""
-    finish(figure, height, legend=True)
-    figure.update_layout(
-        width=WIDTH,
-        margin={"l": 60, "r": 20, "t": 40, "b": 60},
-        paper_bgcolor="#ffffff",
-        plot_bgcolor="#ffffff",
-        font={"size": 15, "color": INK},
-        legend={"y": legend_y, "x": 0.5, "xanchor": "center"},
-    )
-    return figure
-
-
-FIGURES: Final[Mapping[str, tuple[str, Callable[[Rows], Figure]]]] = {
+FIGURES: Final[Figures] = {
     "jsam-accuracy.png": ("accuracy.csv", accuracy_figure),
     "jsam-cost.png": ("cost.csv", cost_figure),
     "jsam-participants.png": ("cost.csv", participants_figure),
 }
-"""Name of a picture: the file of results that it shows, and how."""
-
-
-def draw_figure(browser: str, figure: Figure, picture: Path) -> None:
-    """Draw a figure to a PNG file of its size.
-
-    Args:
-        browser: Path of Chromium.
-        figure: The figure.
-        picture: The file.
-    """
-    plot = figure.to_html(full_html=False, include_plotlyjs=True, config={"staticPlot": True})
-    page = f'<!doctype html><meta charset="utf-8"><body style="margin: 0">{plot}</body>'
-    with tempfile.TemporaryDirectory(prefix="fedgame-figure-") as folder:
-        path = Path(folder) / "figure.html"
-        path.write_text(page, encoding="utf-8")
-        draw(browser, path, picture, size=(WIDTH, int(figure.layout.height)), scale=SCALE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw the figures; return 1 if one cannot be drawn."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the CSV files")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "images")
-    options = parser.parse_args(arguments)
-    failed = False
-    for name, (file, figure_of) in FIGURES.items():
-        try:
-            rows = read_results(options.results / file)
-            draw_figure(find_browser(), figure_of(rows), options.output / name)
-        except (PictureError, TableError) as error:
-            sys.stderr.write(f"error: {name}: {error}\n")
-            failed = True
-        else:
-            sys.stdout.write(f"{options.output / name}\n")
-    return 1 if failed else 0
+    return draw_all(FIGURES, RESULTS, arguments, __doc__)
 
 
 if __name__ == "__main__":

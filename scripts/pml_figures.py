@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
 from fedgame.reports.style import BLUE, ORANGE
-from scripts.jsam_figures import draw_figure, finish_figure
-from scripts.picture import PictureError, find_browser
-from scripts.pml_settings import RESULTS, ROOT
+from scripts.docs_figures import Figures, draw_all, finish_figure
+from scripts.pml_settings import RESULTS
 from scripts.pml_stopping import BUDGETS
-from scripts.tables import Rows, TableError, read_results
+from scripts.tables import Rows
 
 SKY: Final = "#56b4e9"
 GREEN: Final = "#009e73"
@@ -166,33 +163,18 @@ def stopping_figure(rows: Rows) -> Figure:
     return finish_figure(figure, height=720, legend_y=-0.1)
 
 
-FIGURES: Final[Mapping[str, tuple[str, Callable[[Rows], Figure]]]] = {
+FIGURES: Final[Figures] = {
     "pml-gain.png": ("gain.csv", gain_figure),
     "pml-leakage.png": ("leakage.csv", leakage_figure),
     "pml-tradeoff.png": ("tradeoff.csv", tradeoff_figure),
     "pml-correlation.png": ("correlation.csv", correlation_figure),
     "pml-stopping.png": ("stopping.csv", stopping_figure),
 }
-"""Name of a picture: the file of results that it shows, and how."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw the figures; return 1 if one cannot be drawn."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the CSV files")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "images")
-    options = parser.parse_args(arguments)
-    failed = False
-    for name, (file, figure_of) in FIGURES.items():
-        try:
-            rows = read_results(options.results / file)
-            draw_figure(find_browser(), figure_of(rows), options.output / name)
-        except (PictureError, TableError) as error:
-            sys.stderr.write(f"error: {name}: {error}\n")
-            failed = True
-        else:
-            sys.stdout.write(f"{options.output / name}\n")
-    return 1 if failed else 0
+    return draw_all(FIGURES, RESULTS, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import jsam_figures
+from scripts import docs_figures, jsam_figures
 from scripts.jsam_figures import LOOKS, TOP_FIRST, accuracy_figure, cost_figure, participants_figure
 from scripts.jsam_grid import BUDGETS, MECHANISMS, SEED, Job, grid
 from scripts.picture import PictureError, draw, find_browser
@@ -105,7 +105,7 @@ def test_missing_results_are_named_and_do_not_stop_the_others(
     def nothing() -> str:
         raise PictureError("no Chromium")
 
-    monkeypatch.setattr(jsam_figures, "find_browser", nothing)
+    monkeypatch.setattr(docs_figures, "find_browser", nothing)
     (tmp_path / "jsam").mkdir()
     (tmp_path / "jsam" / "cost.csv").write_text("mechanism\njsam\n")
     assert jsam_figures.main(["--results", str(tmp_path / "jsam"), "--output", str(tmp_path)]) == 1
