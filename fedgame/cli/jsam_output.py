@@ -15,12 +15,12 @@ from rich.text import Text
 
 from fedgame.cli.progress import number
 from fedgame.cli.summary import MAX_CLIENTS
-from fedgame.reports.procurement_page import Purchase, notes, render_purchase
+from fedgame.reports.procurement_page import SolvedPurchase, notes, render_purchase
 
 CSV_NAME, HTML_NAME = "allocation.csv", "allocation.html"
 
 
-def as_mapping(purchase: Purchase) -> dict[str, Any]:
+def as_mapping(purchase: SolvedPurchase) -> dict[str, Any]:
     """Return everything as JSON's types; what does not exist is None."""
     bought, terms = purchase.allocation, purchase.terms
     certificate, found = bought.certificate, purchase.calibration
@@ -47,7 +47,7 @@ def as_mapping(purchase: Purchase) -> dict[str, Any]:
     }
 
 
-def _rows(purchase: Purchase) -> list[dict[str, Any]]:
+def _rows(purchase: SolvedPurchase) -> list[dict[str, Any]]:
     bought = purchase.allocation
     nothing = [None] * len(purchase.clients)
     columns: dict[str, list[Any]] = {
@@ -64,7 +64,7 @@ def _rows(purchase: Purchase) -> list[dict[str, Any]]:
     ]
 
 
-def write_files(purchase: Purchase, folder: Path) -> None:
+def write_files(purchase: SolvedPurchase, folder: Path) -> None:
     """Write allocation.csv and allocation.html.
 
     Args:
@@ -85,7 +85,7 @@ def write_files(purchase: Purchase, folder: Path) -> None:
     (folder / HTML_NAME).write_text(render_purchase(purchase), encoding="utf-8")
 
 
-def print_purchase(console: Console, purchase: Purchase, folder: Path | None) -> None:
+def print_purchase(console: Console, purchase: SolvedPurchase, folder: Path | None) -> None:
     """Print the overview, the clients of lowest virtual cost, notes, and where the files are.
 
     Args:
@@ -102,7 +102,7 @@ def print_purchase(console: Console, purchase: Purchase, folder: Path | None) ->
             console.print(str(folder / name), highlight=False, markup=False, soft_wrap=True)
 
 
-def _overview(purchase: Purchase) -> Table:
+def _overview(purchase: SolvedPurchase) -> Table:
     bought, terms, found = purchase.allocation, purchase.terms, purchase.calibration
     table = Table(title=Text(f"{bought.mechanism}, prior {purchase.prior}"))
     table.add_column("at these reports", no_wrap=True)
@@ -128,7 +128,7 @@ def _overview(purchase: Purchase) -> Table:
     return table
 
 
-def _client_table(purchase: Purchase, folder: Path | None) -> Table:
+def _client_table(purchase: SolvedPurchase, folder: Path | None) -> Table:
     table = Table(title="clients by virtual cost")
     rows = _rows(purchase)
     for name in rows[0]:

@@ -23,7 +23,7 @@ from fedgame.games.procurement.payments import interim_payments
 from fedgame.games.procurement.prior import Prior
 from fedgame.games.procurement.prior_spec import parse_prior
 from fedgame.randomness import public_generator
-from fedgame.reports.procurement_page import Purchase
+from fedgame.reports.procurement_page import SolvedPurchase
 
 KEYS = (
     "reports", "distribution", "eta", "budget", "q", "c-max", "epsilon-max", "mechanism",
@@ -95,7 +95,7 @@ def read_problem(options: Options) -> Problem:
     )
 
 
-def solve(problem: Problem, options: Options) -> Purchase:
+def solve(problem: Problem, options: Options) -> SolvedPurchase:
     """Solve a problem.
 
     Args:
@@ -122,7 +122,7 @@ def solve(problem: Problem, options: Options) -> Purchase:
             rng = public_generator(problem.seed, "interim payments")
             paid = interim_payments(mechanism, sensitivities, prior, terms, rng)
             bought, errors = replace(bought, payments=paid.payments), paid.standard_errors
-    purchase = Purchase(
+    purchase = SolvedPurchase(
         clients=problem.reports.clients,
         sensitivities=sensitivities,
         prior=problem.prior_name,
@@ -203,7 +203,7 @@ def _naming(options: Options) -> Iterator[None]:
         raise FedgameError(f"{label} = {rest}") from error
 
 
-def _check_finite(purchase: Purchase) -> None:
+def _check_finite(purchase: SolvedPurchase) -> None:
     bought = purchase.allocation
     numbers = np.array([bought.objective, bought.expected_cost, bought.certificate.kkt_residual])
     arrays = [numbers, bought.budgets, *([] if bought.payments is None else [bought.payments])]

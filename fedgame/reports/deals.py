@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fedgame.strategies.base import ClientRecord, ProcurementRecord, Purchase, RunResult
+from fedgame.strategies.base import ClientRecord, ProcurementRecord, PurchaseRecord, RunResult
 
 SPENT_BY: Final = "pld"
 """The accountant that says what was spent: the tightest one, whichever calibrated the noise."""
@@ -21,7 +21,7 @@ class Deal:
     """
 
     client: ClientRecord
-    purchase: Purchase
+    purchase: PurchaseRecord
 
     @property
     def spent(self) -> float | None:

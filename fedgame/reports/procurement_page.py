@@ -14,7 +14,7 @@ from fedgame.reports.procurement_figures import payments_and_costs, selection_an
 
 
 @dataclass(frozen=True)
-class Purchase:
+class SolvedPurchase:
     """What a mechanism did at the reports of named clients.
 
     Attributes:
@@ -42,7 +42,7 @@ class Purchase:
         return None if payments is None else float(payments.sum())
 
 
-def notes(purchase: Purchase) -> list[str]:
+def notes(purchase: SolvedPurchase) -> list[str]:
     """Return what a reader of the numbers must know, as sentences."""
     bought = purchase.allocation
     found = [
@@ -66,7 +66,7 @@ def notes(purchase: Purchase) -> list[str]:
     return found
 
 
-def render_purchase(purchase: Purchase) -> str:
+def render_purchase(purchase: SolvedPurchase) -> str:
     """Return the page as one self-contained HTML file that makes no network request."""
     bought = purchase.allocation
     count = len(purchase.clients)
@@ -81,7 +81,7 @@ def render_purchase(purchase: Purchase) -> str:
     return render_page(title, body, _plots(purchase), after="", numbers="allocation.csv")
 
 
-def _headline(purchase: Purchase) -> str:
+def _headline(purchase: SolvedPurchase) -> str:
     bought = purchase.allocation
     total = purchase.total_payment
     selected = f"{bought.threshold:,} of {len(purchase.clients):,} clients can be selected"
@@ -90,7 +90,7 @@ def _headline(purchase: Purchase) -> str:
     return f"{selected}; {cost}{paid}."
 
 
-def _numbers(purchase: Purchase) -> list[tuple[str, str, str]]:
+def _numbers(purchase: SolvedPurchase) -> list[tuple[str, str, str]]:
     bought, terms = purchase.allocation, purchase.terms
     total, gap = purchase.total_payment, bought.certificate.brute_force_gap
     cap = "" if math.isinf(terms.epsilon_max) else f"{terms.epsilon_max:.4g}"
@@ -108,7 +108,7 @@ def _numbers(purchase: Purchase) -> list[tuple[str, str, str]]:
     ]
 
 
-def _plots(purchase: Purchase) -> list[Plot]:
+def _plots(purchase: SolvedPurchase) -> list[Plot]:
     bought = purchase.allocation
     cost = "Cost c" if bought.mechanism == "jsam-ci" else "Virtual cost v"
     plots = [

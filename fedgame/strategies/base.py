@@ -69,7 +69,7 @@ class ClientRecord:
 
 
 @dataclass(frozen=True)
-class Purchase:
+class PurchaseRecord:
     """What was agreed with one client, and what came of it; all of it is public.
 
     Attributes:
@@ -127,7 +127,7 @@ class ProcurementRecord:
     kkt_residual: float
     brute_force_gap: float | None
     implied_q: tuple[float, float, float] | None
-    purchases: tuple[Purchase, ...]
+    purchases: tuple[PurchaseRecord, ...]
     used: tuple[float, ...]
 
     @property

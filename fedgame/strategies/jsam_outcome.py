@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgame.games.procurement.schedule import implied_q
 from fedgame.ledger.events import PrivacyEvent, SampledGaussian
-from fedgame.strategies.base import ClientRecord, ProcurementRecord, Purchase
+from fedgame.strategies.base import ClientRecord, ProcurementRecord, PurchaseRecord
 from fedgame.strategies.federation import Hosts
 from fedgame.strategies.outcome import (
     Accountants,
@@ -96,12 +96,12 @@ def procurement_record(procured: Procured, realised: Histories) -> ProcurementRe
 
 def _purchase(
     procured: Procured, position: int, spent: Sequence[PrivacyEvent], local_steps: int
-) -> Purchase:
+) -> PurchaseRecord:
     bought, signed = procured.bought, bool(procured.signed[position])
     allocation = bought.allocation
     reports = procured.hosts.declared["sensitivities"]
     steps = sum(event.steps for event in spent if isinstance(event, SampledGaussian))
-    return Purchase(
+    return PurchaseRecord(
         report=float(reports[position]),
         virtual_cost=float(allocation.virtual_costs[position]),
         probability=float(allocation.probabilities[position]),

@@ -11,7 +11,7 @@ import pytest
 from fedgame.strategies.base import (
     ClientRecord,
     ProcurementRecord,
-    Purchase,
+    PurchaseRecord,
     RoundRecord,
     RunResult,
 )
@@ -67,7 +67,7 @@ def build_result(
     return RunResult(**(values | changes))
 
 
-def build_purchase(client: int, clients: int) -> Purchase:
+def build_purchase(client: int, clients: int) -> PurchaseRecord:
     """Return the purchase from one client; the dearest quarter sells nothing.
 
     Client 0 releases two updates fewer than scheduled, client 1 is never drawn.
@@ -75,7 +75,7 @@ def build_purchase(client: int, clients: int) -> Purchase:
     report = (client + 1) / (clients + 1)
     sells = client < 0.75 * clients
     scheduled = 0 if client == 1 or not sells else 7 + client % 3
-    return Purchase(
+    return PurchaseRecord(
         report=report,
         virtual_cost=2 * report,
         probability=1 / (client + 2) if sells else 0.0,

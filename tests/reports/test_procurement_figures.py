@@ -19,7 +19,7 @@ from fedgame.reports.procurement_figures import (
     selection_and_budgets,
     threshold,
 )
-from fedgame.reports.procurement_page import Purchase, notes, render_purchase
+from fedgame.reports.procurement_page import SolvedPurchase, notes, render_purchase
 
 V = np.array([0.8, 0.2, 1.8, 0.4])
 P = np.array([0.25, 0.5, 0.0, 0.25])
@@ -101,11 +101,13 @@ def test_many_clients_are_thinned_and_the_axis_says_so() -> None:
     assert "2,000 of 2,500 clients" in figure.layout.xaxis2.title.text
 
 
-def purchase(mechanism: Any, *, payments: bool = True, prior: str = "uniform:0:1") -> Purchase:
+def purchase(
+    mechanism: Any, *, payments: bool = True, prior: str = "uniform:0:1"
+) -> SolvedPurchase:
     c, terms = np.array([0.1, 0.2, 0.4, 0.6, 0.9]), Terms(1.0, epsilon_max=0.8)
     bought = allocate(mechanism, c, parse_prior(prior), terms, payments=payments)
     names = ["<b>x</b>", "</script><script>alert(1)</script>", "c", "d", "e"]
-    return Purchase(names, c, prior, terms, bought)
+    return SolvedPurchase(names, c, prior, terms, bought)
 
 
 def test_the_page_has_the_numbers_and_both_figures() -> None:
