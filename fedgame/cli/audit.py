@@ -38,6 +38,11 @@ class _DefaultCommand(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+OF_A_GAME = (
+    "each player's own messages, if its cost function is replaced by another candidate; how far "
+    "candidates are apart follows from the messages, so this is ex post"
+)
+
 app = typer.Typer(cls=_DefaultCommand, no_args_is_help=True)
 
 
@@ -82,8 +87,8 @@ def ledger(
         "accountant": judge.name,
         "sound": judge.sound,
         "delta": at,
-        "neighbours": experiment.training.neighbours,
-        "note": "; ".join([EX_POST, *_deltas_of(purchases)]),
+        "neighbours": _relation(histories, experiment.training.neighbours),
+        "note": "; ".join([_basis(histories), *_deltas_of(purchases)]),
         "clients": [
             {"id": k, **answers[tuple(histories[k])], **_deal(purchases, k)}
             for k in sorted(histories)
@@ -96,6 +101,20 @@ def ledger(
 
 
 app.command("transcript")(audit_transcript.transcript)
+
+
+def _relation(histories: Mapping[int, Sequence[PrivacyEvent]], configured: str) -> str:
+    """Return the relation of the releases themselves, where there are any."""
+    found = {event.neighbours for events in histories.values() for event in events}
+    return ", ".join(sorted(found)) if found else configured
+
+
+def _basis(histories: Mapping[int, Sequence[PrivacyEvent]]) -> str:
+    """Return the remark that says what kind of number this is."""
+    from fedgame.ledger.events import LaplaceVector
+
+    kinds = {type(event) for events in histories.values() for event in events}
+    return OF_A_GAME if LaplaceVector in kinds else EX_POST
 
 
 def _answer(judge: Accountant, events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fedgame.accountants import ACCOUNTANTS
 from fedgame.cli.app import app
-from fedgame.errors import ConfigError, LedgerError
+from fedgame.errors import AccountingError, ConfigError, LedgerError
 from fedgame.ledger.purchases import Purchase
 from fedgame.ledger.replay import LEDGER_FILE
 from fedgame.ledger.store import Ledger
@@ -127,3 +127,22 @@ def test_a_person_sees_the_budgets_bought_rounded_as_what_was_spent(bought: Path
     lines = result.stdout.splitlines()
     assert any("bought" in line and "epsilon at delta" in line for line in lines)
     assert any("7.124" in line for line in lines)
+
+
+def test_a_game_is_audited_under_the_relation_of_its_releases(run: Run) -> None:
+    flat = {"strategy": "aggregative", "pml-filter.action": "measure", "aggregative.noise": "3"}
+    finished = run(flat)
+    result = audit(str(finished.folder))
+    assert result["neighbours"] == "client-replace"
+    assert result["note"].startswith("each player's own messages, if its cost function is replaced")
+    assert [client["releases"] for client in result["clients"]] == [5] * 5
+    for client, player in zip(result["clients"], finished.summary["players"], strict=True):
+        # at a positive delta less than the sum of the epsilons of pure DP, but for PLD's grid
+        assert 0 < client["epsilon"] <= 1.005 * player["epsilon"]
+
+
+def test_the_papers_claim_is_refused_for_a_game(run: Run) -> None:
+    folder = run({"strategy": "aggregative", "pml-filter.action": "measure"}).folder
+    result = CliRunner().invoke(app, ["audit", str(folder), "--accountant", "lsi"])
+    assert isinstance(result.exception, AccountingError)
+    assert "entropic" in str(result.exception)
