@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike
 from fedgame.accountants.pml_logs import FloatArray
 from fedgame.accountants.pml_prior import Prior
 
+ROUNDING = 1e-14
+"""Less than this is what 1 is off by when it is a sum, and no leakage."""
+
 
 def exact_leakage(prior: Prior, log_likelihoods: ArrayLike) -> FloatArray:
     """Return l(F -> o) = max_f log P(o|f) - log P(o), over the f of the prior's support.
@@ -31,8 +34,7 @@ def exact_leakage(prior: Prior, log_likelihoods: ArrayLike) -> FloatArray:
         ValueError: The shape does not fit the prior, or a value is not finite.
     """
     logs = prior.centred(log_likelihoods)
-    excess = prior.max_log_likelihood(logs) - prior.log_evidence(logs)
-    return np.asarray(np.maximum(excess, 0.0))
+    return _no_rounding(prior.max_log_likelihood(logs) - prior.log_evidence(logs))
 
 
 def individual_leakage(prior: Prior, log_likelihoods: ArrayLike) -> FloatArray:
@@ -50,7 +52,7 @@ def individual_leakage(prior: Prior, log_likelihoods: ArrayLike) -> FloatArray:
     """
     marginals = np.where(prior.support, prior.log_marginals, 0.0)
     ratios = _log_posterior(prior, log_likelihoods) - marginals
-    return np.asarray(np.maximum(ratios.max(axis=-1), 0.0))
+    return _no_rounding(ratios.max(axis=-1))
 
 
 def posterior(prior: Prior, log_likelihoods: ArrayLike) -> FloatArray:
@@ -106,6 +108,11 @@ def individual_bayes_log_gain(prior: Prior, log_likelihoods: ArrayLike) -> Float
     """
     after = _log_posterior(prior, log_likelihoods).max(axis=-1)
     return np.asarray(after - prior.log_marginals.max(axis=-1))
+
+
+def _no_rounding(leakage: FloatArray) -> FloatArray:
+    """Return leakages with 0 for what is only the rounding of a sum of probabilities."""
+    return np.where(leakage > ROUNDING, leakage, 0.0)
 
 
 def _log_posterior(prior: Prior, log_likelihoods: ArrayLike) -> FloatArray:

@@ -31,6 +31,13 @@ class Source:
     covers: Literal["this transcript", "every transcript"]
     text: str
 
+    @property
+    def worth(self) -> Literal["rigorous", "estimate", "no bound"]:
+        """What a bound built on them is: along one transcript nothing has to be estimated."""
+        if self.rigorous:
+            return "rigorous"
+        return "estimate" if self.covers == "every transcript" else "no bound"
+
 
 REALISED = Source(
     rigorous=True,

@@ -64,6 +64,7 @@ class Outcome:
             is looked for on at most 20 iterations; those after each repeat its number.
         true_type_probability: Posterior probability of each player's true type at the end, shape
             (N,).
+        share_right: Share of the players whose likeliest type at the end is the true one.
         attack: What gradient matching found; None where the game has no parameters to guess.
     """
 
@@ -71,6 +72,7 @@ class Outcome:
     exploitability: FloatArray
     exploitability_is_exact: bool
     true_type_probability: FloatArray
+    share_right: float
     attack: GradientMatchingAttack | None
 
 
@@ -151,7 +153,7 @@ def _along(
     transcript: Transcript, dynamics: Dynamics, prior: Prior, running: RunningBounds
 ) -> tuple[list[_Leakage], FloatArray]:
     """Go through a transcript: extend the bounds, return what leaked and the last log L_i(t)."""
-    follower = Follower(dynamics)
+    follower = Follower(dynamics, support=prior.support)
     before = np.zeros((1, prior.num_players, prior.num_types))
     parts: list[_Leakage] = []
     for block in blocks(running.prior, dynamics, len(transcript)):
@@ -210,6 +212,7 @@ def _outcome(
         exploitability=reached.exploitability,
         exploitability_is_exact=reached.is_exact,
         true_type_probability=end.true_type_probability(types),
+        share_right=float(end.share_right(types).mean()),
         attack=_attack(transcript, dynamics, prior, types),
     )
 

@@ -261,7 +261,7 @@ def _sampled(prior: Prior, dynamics: Dynamics, iterations: int) -> tuple[FloatAr
         return None
     rng = public_generator(0, "sampled transcripts")
     profiles = prior.draw(rng, SAMPLES)[..., None, None]
-    follower = Follower(dynamics)
+    follower = Follower(dynamics, support=prior.support)
     shape = (SAMPLES, players, types, game.dimension)
     messages = np.zeros((SAMPLES, players, game.dimension))
     largest = np.zeros((iterations, players, types, types))

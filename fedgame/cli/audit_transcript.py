@@ -1,4 +1,4 @@
-"""`fedgame audit transcript RUN`: everything that a game's messages say, from its files again."""
+"""`fedgame audit transcript RUN`: what a game's messages say, from its files again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def transcript(
 ) -> None:
     """Recompute from transcript.npz and config.toml what a game's messages leaked.
 
-    The fields are those of summary.json; the numbers too, bit for bit on the same machine.
+    The fields are those of summary.json, and the numbers too, bit for bit on the same machine. What
+    the transcript does not hold is left out: DP epsilons, messages by player, notes. The module of
+    a python-game must be on PYTHONPATH.
     """
     # before NumPy loads: more threads change sums
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -154,7 +156,7 @@ def _summary(run: Path) -> Mapping[str, Any] | None:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from error
     if not isinstance(content, dict) or "exploitability" not in content:
         raise DataError(f"{path}: is no summary of a game")

@@ -14,6 +14,13 @@ from fedgame.cli.progress import at_most, bound, number
 MAX_PLAYERS = 20
 MAX_COORDINATES = 6
 
+UNIQUE = "an eigenvalue above 0 means that there is exactly one equilibrium"
+
+BOUNDS = {
+    "all players": "bounds about all players, rounded up",
+    "one player": "bounds about one player, largest of any",
+}
+
 
 def print_game(console: Console, content: Mapping[str, Any]) -> None:
     """Print what leaked, its bounds and the players.
@@ -23,31 +30,36 @@ def print_game(console: Console, content: Mapping[str, Any]) -> None:
         content: A run's summary.json, or the fields of it that an audit recomputes.
     """
     console.print(_overview(content))
-    console.print(_bounds(content))
+    for about, title in BOUNDS.items():
+        rows = [row for row in content["bounds"] if row["about"] == about]
+        if rows:
+            console.print(_bounds(title, rows))
     console.print(_players(content))
 
 
 def _overview(content: Mapping[str, Any]) -> Table:
-    table = Table(title=f"{content['game']} game, {content['population']} players, in nats")
+    title = Text(f"{content['game_name']} game, {content['population']} players, in nats")
+    eigenvalue = content["smallest_eigenvalue"]
+    table = Table(title=title, caption=None if eigenvalue is None else UNIQUE)
     table.add_column("after the last message", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     exact, attack, action = content["exact_leakage"], content["attack"], content["filter_action"]
-    matching, error = attack["gradient_matching"], content["error"]
-    gain = content["exploitability"]
+    bayes, matching, error = attack["bayes"], attack["gradient_matching"], content["error"]
     done = 0 if content["rounds"] is None else content["rounds"] + 1
     rows = {
         "iterations": f"{done} of {content['planned_rounds'] + 1}",
         "messages": str(content["sent"]),
         "leakage (exact)": bound(exact["whole"]),
-        f"budget R ({action})": "none" if action == "measure" else at_most(content["budget"]),
+        f"budget R ({action})": "none" if content["budget"] is None else at_most(content["budget"]),
         "ceiling": bound(content["ceiling"]),
         "largest individual leakage": bound(max(exact["players"])),
-        "Bayes adversary, log gain": number(attack["bayes"]["log_gain"]["final"]),
+        "Bayes adversary, log gain": number(bayes["log_gain"]["final"]),
+        "types it guesses right": _right(bayes["share_right"], content["population"]),
         "gradient matching, log gain": matching and number(matching["log_gain"]["final"]),
-        "largest DP epsilon": bound(content["worst_epsilon"]) if "worst_epsilon" in content else "",
+        "largest DP epsilon (ledger)": _epsilon(content),
         "distance to equilibrium": error and number(error["final"]),
-        "exploitability": gain and number(gain["final"]),
-        "smallest eigenvalue": number(content["smallest_eigenvalue"]),
+        "exploitability": _gain(content["exploitability"]),
+        "pseudo-gradient's smallest eigenvalue": "" if eigenvalue is None else number(eigenvalue),
     }
     for name, value in rows.items():
         if value:
@@ -55,18 +67,31 @@ def _overview(content: Mapping[str, Any]) -> Table:
     return table
 
 
-def _bounds(content: Mapping[str, Any]) -> Table:
-    table = Table(title="bounds on the leakage, rounded up")
+def _epsilon(content: Mapping[str, Any]) -> str:
+    # an audit of the transcript does not read the ledger
+    return bound(content["worst_epsilon"]) if "worst_epsilon" in content else ""
+
+
+def _right(share: float | None, players: int) -> str:
+    return "" if share is None else f"{round(share * players)} of {players}"
+
+
+def _gain(exploitability: Mapping[str, Any] | None) -> str:
+    if exploitability is None:
+        return ""
+    return "infinite" if exploitability["infinite"] else number(exploitability["final"])
+
+
+def _bounds(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title=title)
     table.add_column("bound")
     table.add_column("nats", justify="right", no_wrap=True)
     table.add_column("worth", no_wrap=True)
     table.add_column("holds for")
-    for row in content["bounds"]:
-        value, name = row["value"], row["name"]
-        if isinstance(value, list):
-            value, name = _largest(value), f"{name}, largest"
-        worth = "rigorous" if row["rigorous"] else "not rigorous"
-        table.add_row(name, bound(value), worth, row["covers"])
+    for row in rows:
+        value = row["value"]
+        value = _largest(value) if isinstance(value, list) else value
+        table.add_row(row["name"], bound(value), row["worth"], row["covers"])
     return table
 
 
@@ -108,12 +133,12 @@ def print_equilibrium(console: Console, content: Mapping[str, Any]) -> None:
         console: Where to print.
         content: What `fedgame solve game --json` prints.
     """
-    table = Table(title=Text(f"{content['game']} game, {content['num_players']} players"))
+    table = Table(title=Text(f"{content['game_name']} game, {content['num_players']} players"))
     table.add_column("at the equilibrium", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     table.add_row("mean strategy", _vector(content["mean"]))
     table.add_row("gain of a player, at most", number(content["gain"], 2))
-    table.add_row("smallest eigenvalue", number(content["smallest_eigenvalue"]))
+    table.add_row("pseudo-gradient's smallest eigenvalue", number(content["smallest_eigenvalue"]))
     table.add_row("the only equilibrium", "yes" if content["unique"] else "not known")
     console.print(table)
     seed = content["seed"] if content["types_from_seed"] else None

@@ -97,11 +97,12 @@ def round_line(record: Mapping[str, Any]) -> str:
 
 
 def _of_game(record: Mapping[str, Any]) -> list[_Part]:
+    sent, asked = record.get("sent"), record.get("asked")
     return [
         ("leakage", record.get("leakage"), bound),
-        ("about one player", record.get("worst_individual_leakage"), bound),
+        ("about any one player", record.get("worst_individual_leakage"), bound),
         ("noise", record.get("noise"), number),
-        ("sent", record.get("sent"), number),
+        ("sent", sent if asked in {None, sent} else f"{sent} of {asked}", str),
     ]
 
 

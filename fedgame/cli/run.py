@@ -69,11 +69,11 @@ def run(
 
     ready = prepare(experiment, run_config or [], nodes=nodes, superlink=superlink)
     console = Console(stderr=True)
+    if superlink is None:
+        preflight(ready)
     if no_flower:
         summary = _in_process(ready, console)
     else:
-        if superlink is None:
-            preflight(ready)
         summary = run_on_flower(ready, superlink, console, verbose=verbose)
     if as_json:
         sys.stdout.write(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")

@@ -45,13 +45,14 @@ def game(
     """Find the Nash equilibrium of an aggregative game, exactly, without any message.
 
     Only quadratic games are solved; the gain is its certificate: the most that any player could
-    still win by changing its strategy alone.
+    still win by changing its strategy alone. The module of a python-game must be on PYTHONPATH.
     """
     from rich.console import Console
 
     from fedgame.cli import game_output
     from fedgame.errors import FedgameError
     from fedgame.games.aggregative.equilibrium import solve_equilibrium
+    from fedgame.reports.summary import finite
     from fedgame.strategies.aggregative_public import public_game, simulated_types
 
     experiment = _experiment(problem, run_config or ())
@@ -66,7 +67,12 @@ def game(
     except ValueError as error:
         raise FedgameError(f"{problem}: {error}") from error
     _warn(played, profile, found)
-    content = _mapping(experiment, profile, found, drawn=types is None)
+    if experiment.aggregative.gradient == "paper":
+        sys.stderr.write(
+            'warning: aggregative.gradient = "paper": messages lead elsewhere than to the '
+            "equilibrium that is printed\n"
+        )
+    content = finite(_mapping(experiment, profile, found, drawn=types is None))
     if as_json:
         sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
     else:
@@ -118,9 +124,12 @@ def _warn(played: AggregativeGame, profile: IntArray, found: Equilibrium) -> Non
 def _mapping(
     experiment: Experiment, profile: IntArray, found: Equilibrium, *, drawn: bool
 ) -> dict[str, Any]:
+    from fedgame.reports.game_run import game_name
+
     players, dimension = found.strategies.shape
     return {
         "game": experiment.aggregative.name,
+        "game_name": game_name(experiment.flat),
         "num_players": players,
         "dimension": dimension,
         "seed": experiment.run.seed,

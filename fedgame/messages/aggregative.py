@@ -11,6 +11,9 @@ from fedgame.errors import InvalidOrder, InvalidReply
 from fedgame.messages.records import BoolArray, FloatArray, IntArray, read_array, read_order
 from fedgame.messages.registration import Declaration, read_declaration
 
+LARGEST = 1e12
+"""What is heard beyond this would drown the noise in rounding."""
+
 
 @dataclass(frozen=True)
 class PlayerDeclaration(Declaration):
@@ -81,21 +84,36 @@ def unpack_message_order(content: RecordDict, iterations: int) -> MessageOrder:
     Raises:
         InvalidOrder: Shapes disagree, a number is not finite, or an iteration does not exist.
     """
-    order = MessageOrder(**read_order(content))
+    try:
+        order = MessageOrder(**read_order(content))
+    except (KeyError, TypeError) as error:
+        raise InvalidOrder(f"it is no order for messages ({error})") from error
+    _check_types(order)
     steps, players = order.iteration - order.first, len(order.players)
     if not 0 <= order.first <= order.iteration < iterations:
         raise InvalidOrder(f"iterations {order.first} to {order.iteration}: {iterations} exist")
     fits = (
         order.heard.shape[:2] == order.own.shape[:2] == (players, steps)
-        and order.heard.ndim == 4
-        and order.own.shape[2:] == order.heard.shape[3:]
+        and order.own.shape[2] == order.heard.shape[3]
         and order.scales.shape == (players,)
     )
     if not fits or not (np.diff(order.players) > 0).all():
         raise InvalidOrder("the arrays of the order do not fit each other")
-    if not (np.isfinite(order.heard).all() and np.isfinite(order.own).all()):
-        raise InvalidOrder("messages that are forwarded must be finite")
     return order
+
+
+def _check_types(order: MessageOrder) -> None:
+    """Refuse what is not of the type and the number of axes that it should have, or no number."""
+    if type(order.iteration) is not int or type(order.first) is not int:
+        raise InvalidOrder("iterations must be whole numbers")
+    wanted = {"players": ("int64", 1), "scales": ("float64", 1)}
+    wanted |= {"heard": ("float64", 4), "own": ("float64", 3)}
+    for name, (dtype, axes) in wanted.items():
+        array = getattr(order, name)
+        if not isinstance(array, np.ndarray) or (array.dtype, array.ndim) != (dtype, axes):
+            raise InvalidOrder(f"{name} must be {dtype} with {axes} axes")
+        if dtype == "float64" and not (np.abs(array) <= LARGEST).all():
+            raise InvalidOrder(f"{name} must be numbers up to {LARGEST:g}")
 
 
 def unpack_message_reply(content: RecordDict, order: MessageOrder, dimension: int) -> MessageReply:
@@ -105,6 +123,8 @@ def unpack_message_reply(content: RecordDict, order: MessageOrder, dimension: in
         InvalidReply: They have another shape, or are not finite.
     """
     shape = (len(order.players), dimension)
-    if len(content.array_records) != 1:
-        raise InvalidReply("the reply holds other records than messages")
+    arrays = [set(record) for record in content.array_records.values()]
+    settings = [dict(record) for record in content.config_records.values()]
+    if arrays != [{"messages"}] or any(settings) or content.metric_records:
+        raise InvalidReply("the reply holds something else than messages")
     return MessageReply(read_array(content, "messages", "float64", shape))

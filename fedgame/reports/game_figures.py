@@ -10,7 +10,8 @@ import numpy as np
 from fedgame.accountants.pml_bounds import Bound
 from fedgame.accountants.pml_logs import FloatArray
 from fedgame.reports.figures import MAX_LEVELS
-from fedgame.reports.game_summary import GameRun, log_gain, player_lines
+from fedgame.reports.game_run import GameRun
+from fedgame.reports.game_summary import log_gain, player_lines
 from fedgame.reports.style import (
     BLUE,
     GREY,
@@ -79,11 +80,13 @@ def leakage(run: GameRun) -> Figure | None:
     if not len(exact):
         return None
     lines = [*_bounds(run), *_attacks(run), Line("Exact leakage", exact, BLUE, width=3.0)]
-    levels = {"Ceiling": float(run.audit.ceiling.value)}
+    possible = np.array([record.possible for record in run.result.iterations])
+    if len(possible) == len(exact):
+        lines.append(Line("Could have leaked", possible, BLUE, width=1.0))
+    ceiling = np.full(len(exact), float(run.audit.ceiling.value))
+    lines.append(Line("Ceiling", ceiling, GREY, "dash"))
     if run.budget is not None:
-        levels["Budget R"] = run.budget
-    flat = [Line(name, np.full(len(exact), level), GREY) for name, level in levels.items()]
-    lines += [line._replace(dash=dash) for line, dash in zip(flat, ("dot", "dash"), strict=False)]
+        lines.append(Line("Budget R", np.full(len(exact), run.budget), GREY))
     figure = _plot(lines, " nats")
     highs = [float(line.values.max()) for line in lines if line.shown]
     if max(highs) > FLATTENED * max(float(exact.max()), run.budget or 0.0):
@@ -99,12 +102,13 @@ def _bounds(run: GameRun) -> Iterator[Line]:
             name = bound.name.partition(",")[0]
             color = BOUND_COLORS.get(name, GREY)
             dash = "solid" if bound.source.covers == "this transcript" else "dash"
-            dash = dash if bound.source.rigorous else "dot"
+            dash = dash if bound.source.worth == "rigorous" else "dot"
             yield Line(_named(bound), bound.value, color, dash, bound.name in SHOWN, 1.5)
 
 
 def _named(bound: Bound) -> str:
-    return bound.name if bound.source.rigorous else f"{bound.name} (not rigorous)"
+    worth = bound.source.worth
+    return bound.name if worth == "rigorous" else f"{bound.name} ({worth})"
 
 
 def _attacks(run: GameRun) -> Iterator[Line]:

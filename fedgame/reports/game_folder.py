@@ -13,8 +13,9 @@ from fedgame.audits.transcript import TranscriptAudit
 from fedgame.games.aggregative.transcript import FILE, Recording
 from fedgame.reports.csv_tables import csv_text
 from fedgame.reports.files import append_row, write_whole
+from fedgame.reports.game_run import GameRun
 from fedgame.reports.game_section import render_game
-from fedgame.reports.game_summary import GameRun, summarise_game
+from fedgame.reports.game_summary import summarise_game
 from fedgame.reports.game_tables import ITERATION, iteration_row, leakage_rows, player_rows
 from fedgame.reports.run_folder import write_settings
 from fedgame.reports.summary import Config

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
+from typing import Final, NamedTuple
 
 from fedgame.accountants.pml_bounds import Bound
-from fedgame.reports.game_summary import GameRun, PlayerLine, largest, last, player_lines
+from fedgame.accountants.pml_distances import REALISED
+from fedgame.reports.game_run import GameRun
+from fedgame.reports.game_summary import PlayerLine, largest, last, last_row, player_lines
 from fedgame.reports.guarantees import format_bound
 from fedgame.reports.sortable_table import (
     Column,
@@ -16,61 +19,112 @@ from fedgame.reports.sortable_table import (
 )
 from fedgame.reports.sortable_table import largest as largest_of
 
+PAPER: Final = (
+    "Privacy Guarantee for Nash Equilibrium Computation of Aggregative Games Based on Pointwise "
+    "Maximal Leakage"
+)
+
+MEANING: Final[Mapping[str, str]] = {
+    "Theorem 1": "from the distances between all types' messages, and the prior",
+    "Corollary 1": "the same from each type's largest distances",
+    "Corollary 2": "all players' largest distances, added up; whatever the prior",
+    "composition": "Theorem 1 for one iteration, added up, with the prior updated in between",
+    "Remark 5": "Theorem 1 for one iteration, added up",
+    "group DP": "number of players times the largest DP of one; whatever the prior",
+    "DP of one player": "distance between two of its types, added up over its own messages",
+    "Lemma 5 (1)": "from group DP and the probability of its rarest type; for every prior",
+    "ceiling": "log 1/p of a probability p",
+    "individual ceiling": "log 1/p of a probability p",
+}
+"""What each bound is made of, by the part of its name before a comma."""
+
 
 def bounds_section(run: GameRun) -> str:
-    """Return the section with what leaked and every bound on it, a row each."""
+    """Return the section with what leaked and every bound on it, about all players and about one.
+
+    Of what is about one player the largest value of any is shown.
+    """
     audit = run.audit
     text = (
         "The exact leakage is l(F → o) = max log P(o | types)/P(o) over the types that the prior "
         "allows, for the messages o that were sent. A bound along this transcript says what is "
         "known of it without that sum; one for every transcript would hold whatever had been sent. "
-        "All are in nats and rounded up."
+        f"Theorems, corollaries, remarks and lemmas are those of “{PAPER}”. All are in nats, after "
+        "the last message, and rounded up. Distances between messages are in the L1 norm, over "
+        "the scale of the noise."
     )
-    exact = (
-        "Exact leakage",
-        format_bound(last(audit.leakage)),
-        "exact",
-        "this transcript",
-        "all types that the prior allows, summed in closed form",
+    single = [bound for bound in audit.bounds if bound.value.ndim > 1]
+    whole = [bound for bound in audit.bounds if bound.value.ndim == 1]
+    top = last_row(audit.individual_leakage)
+    tables = (
+        _table(
+            "About all players' types together",
+            [
+                _exact(last(audit.leakage), "over all types that the prior allows"),
+                *(_bound_row(bound, last(bound.value)) for bound in whole),
+                _bound_row(audit.ceiling, float(audit.ceiling.value)),
+            ],
+        ),
+        _table(
+            "About one player's type, the largest of any player",
+            [
+                _exact(max(top), "what everybody's messages say about it"),
+                *(_bound_row(bound, last(largest(bound))) for bound in single),
+                _bound_row(audit.individual_ceiling, float(audit.individual_ceiling.value.max())),
+            ],
+        ),
     )
-    rows = [exact, *(_bound_row(bound) for bound in (*audit.bounds, audit.ceiling))]
-    head = "".join(
-        f'<th scope="col"{style}>{name}</th>'
-        for name, style in (
-            ("Bound", ' class="text"'),
-            ("Nats", ""),
-            ("Worth", ' class="text"'),
-            ("Holds for", ' class="text"'),
-            ("Why", ' class="text"'),
-        )
-    )
-    body = "".join(_html_row(row) for row in rows)
     return (
         f"<section><h2>What leaked, and what bounds say</h2><p>{escape(text)}</p>"
-        '<div class="scroll" role="region" aria-label="Bounds" tabindex="0">'
-        f'<table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        "</div></section>"
+        f"{''.join(tables)}</section>"
     )
 
 
-def _bound_row(bound: Bound) -> tuple[str, str, str, str, str]:
-    single = bound.value.ndim > 1
-    values = largest(bound) if bound.value.ndim else bound.value.reshape(1)
-    return (
-        f"{bound.name}, largest of any player" if single else bound.name,
-        format_bound(last(values)),
-        "rigorous" if bound.source.rigorous else "not rigorous",
+class _Row(NamedTuple):
+    """What a row of these tables shows."""
+
+    name: str
+    meaning: str
+    value: str
+    worth: str
+    covers: str
+
+
+def _exact(value: float, meaning: str) -> _Row:
+    return _Row("Exact leakage", meaning, format_bound(value), "exact", REALISED.covers)
+
+
+def _bound_row(bound: Bound, value: float) -> _Row:
+    base = bound.name.partition(",")[0]
+    # where the distances come from is said where they do not come from the transcript
+    own = bound.source.text.removeprefix(REALISED.text).removeprefix("; ")
+    return _Row(
+        bound.name,
+        "; ".join(part for part in (MEANING.get(base, ""), own) if part),
+        format_bound(value),
+        bound.source.worth,
         bound.source.covers,
-        bound.source.text,
     )
 
 
-def _html_row(row: tuple[str, str, str, str, str]) -> str:
-    name, value, worth, covers, why = map(escape, row)
-    flag = " flag" if worth == "not rigorous" else ""
+def _table(title: str, rows: list[_Row]) -> str:
+    head = '<th scope="col" class="text" style="width:100%">Bound</th><th scope="col">Nats</th>'
+    head += '<th scope="col" class="text">Worth</th>'
+    body = "".join(map(_html_row, rows))
     return (
-        f'<tr><td class="text wrap">{name}</td><td>{value}</td><td class="text{flag}">{worth}</td>'
-        f'<td class="text">{covers}</td><td class="text wrap">{why}</td></tr>'
+        f'<h3 class="above">{escape(title)}</h3>'
+        f'<div class="scroll" style="max-height:none" role="region" aria-label="{escape(title)}" '
+        'tabindex="0">'
+        f'<table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _html_row(row: _Row) -> str:
+    name, meaning, value, worth, covers = map(escape, row)
+    flag = " flag" if row.worth in {"estimate", "no bound"} else ""
+    return (
+        f'<tr><td class="text wrap">{name}<small>{meaning}</small></td><td>{value}</td>'
+        f'<td class="text{flag}">{worth}<small>{covers}</small></td></tr>'
     )
 
 
@@ -81,8 +135,12 @@ def players_section(run: GameRun) -> str:
         return ""
     text = (
         "The leakage about one player counts what the others' messages say about it too, where "
-        "types are correlated. Its DP ε adds up its own messages alone, and bounds its leakage "
-        "only where types are independent."
+        "types are correlated. Its Bayes log gain compares the probability of its likeliest type "
+        "after and before the messages; below 0 they made the adversary less sure. Its DP ε is "
+        "from the ledger: it adds up, message by message, how far apart any two of its types are, "
+        "and bounds its leakage only where types are independent. DP of one player, above, takes "
+        "the one pair of types that is worst over all messages; with three types or more it can "
+        "be smaller."
     )
     shown, which = largest_of(
         lines, lambda line: line.individual_leakage, "leakage", "players.csv", "player"

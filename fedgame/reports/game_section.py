@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from fedgame.accountants.pml_logs import FloatArray
+from fedgame.audits.transcript import Outcome
 from fedgame.reports import game_figures
 from fedgame.reports.game_html_tables import bounds_section, players_section
-from fedgame.reports.game_summary import GameRun, last, last_row, log_gain
+from fedgame.reports.game_notes import run_notes
+from fedgame.reports.game_run import GameRun
+from fedgame.reports.game_summary import last, last_row, log_gain
 from fedgame.reports.guarantees import format_bound, format_floor, format_number
 from fedgame.reports.page import (
-    FROM_SEED,
     Plot,
     header,
     key_numbers,
@@ -19,6 +21,7 @@ from fedgame.reports.page import (
     render_page,
     settings,
 )
+from fedgame.reports.summary import Config
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -28,26 +31,29 @@ ADVERSARY = (
     "a player, who also knows its own cost function."
 )
 
-ROUNDING = 1e-9
-"""An eigenvalue above minus this may be 0 but for rounding."""
-
-SEED_KNOWN = "anyone who knows the seed"
-"""What a note of the run says that owns up to the public seed; the page does not say it twice."""
+OTHER_SYSTEMS = frozenset({"cell", "deterministic", "evaluate-every", "mode"})
+"""Keys of a run that mean nothing in a game by messages."""
 
 FIGURES: tuple[tuple[str, Callable[[GameRun], Figure | None], str], ...] = (
     (
         "Leakage",
         game_figures.leakage,
         "What the messages so far say about all types together: exactly, by bounds that hold along "
-        "this transcript, and as the log gain of two attacks. Dashed bounds hold for every "
-        "transcript; dotted ones are not rigorous. A click on a name shows or hides its line. On a "
-        "logarithmic axis nothing at or below 0 is shown.",
+        "this transcript, and as the log gain of two attacks. The thin line is the most that the "
+        "messages of an iteration could have made of it, known before they were sent. Log gains "
+        "are over the best guess without messages: of how many types the Bayes adversary expects "
+        "to guess right, and of how alike the true parameters of the costs and those are that "
+        "gradient matching guesses. Below 0 the first has become less sure, and the second does "
+        "worse than that guess. Dashed bounds hold for every transcript; dotted ones are estimates "
+        "or no bounds. A click on a name shows or hides its line. On a logarithmic axis nothing at "
+        "or below 0 is shown.",
     ),
     (
         "Individual leakage",
         game_figures.individual_leakage,
-        "What all messages together say about the type of each player (circles), what the best "
-        "guess of it gained (diamonds), and the most that there is to know (bars).",
+        "What all messages together say about the type of each player (circles), the log gain of "
+        "the best guess of it (diamonds; below 0 it is less sure than before the messages), and "
+        "the most that there is to know (bars).",
     ),
     (
         "Distance to equilibrium",
@@ -58,7 +64,7 @@ FIGURES: tuple[tuple[str, Callable[[GameRun], Figure | None], str], ...] = (
         "Exploitability",
         game_figures.exploitability,
         "The most that any player could gain by changing its strategy alone, in units of cost; at "
-        "0 the strategies are an equilibrium.",
+        "0 the strategies are an equilibrium. Where it is infinite the line has a gap.",
     ),
     (
         "Noise",
@@ -76,12 +82,10 @@ def render_game(run: GameRun, versions: Mapping[str, str]) -> str:
         run: The run.
         versions: Version of each piece of software, by name.
     """
-    mode = run.config.get("mode")
-    kicker = "fedgame run report" + (f", {mode} mode" if mode is not None else "")
     failed = run.result.status != "finished"
     parts = (
-        header(kicker, title(run), headline(run), failed=failed),
-        limits(_limits(run)),
+        header("fedgame run report", title(run), headline(run), failed=failed),
+        limits(run_notes(run)),
         key_numbers(_key_numbers(run)),
         bounds_section(run),
         players_section(run),
@@ -91,20 +95,20 @@ def render_game(run: GameRun, versions: Mapping[str, str]) -> str:
         title(run),
         "\n".join(parts),
         [Plot(name, figure, caption) for name, figure, caption in drawn if figure is not None],
-        after=settings(run.config, versions),
+        after=settings(_own_settings(run.config), versions),
         numbers="leakage.csv",
     )
 
 
 def title(run: GameRun) -> str:
     """Return the page's title."""
-    return f"{run.config.get('aggregative.name', 'a')} game, {run.num_players:,} players"
+    return f"{run.name} game, {run.num_players:,} players"
 
 
 def headline(run: GameRun) -> str:
     """Return, as plain sentences, what ran, how far it came, and what leaked to whom."""
     sentences = [_course(run), *_leak(run), ADVERSARY]
-    if _limits(run):
+    if run_notes(run):
         sentences.append("The limits below apply.")
     return " ".join(sentences)
 
@@ -138,55 +142,19 @@ def _leak(run: GameRun) -> Iterable[str]:
     yield "R holds if the prior is right."
 
 
-def _limits(run: GameRun) -> list[str]:
-    """Return what the numbers do not cover, the public seed first."""
-    notes = [*_seed_notes(run), *run.result.notes]
-    smallest, outcome = run.audit.smallest_eigenvalue, run.audit.outcome
-    # a game that is not monotone is in the run's own notes
-    monotone = smallest is None or smallest >= -ROUNDING
-    if monotone and outcome is not None and outcome.error is None:
-        notes.append(
-            "No distance to equilibrium is shown: there may be several, or none can be computed."
-        )
-    if run.result.dynamics.gradient == "paper":
-        notes.append(
-            "The gradient leaves out that a player's own strategy moves the mean, so what the "
-            "messages lead to is not the Nash equilibrium."
-        )
-    if outcome is not None and not outcome.exploitability_is_exact:
-        notes.append(
-            "The exploitability is the largest gain that a search found, not the largest there is."
-        )
-    return notes
-
-
-def _seed_notes(run: GameRun) -> Iterable[str]:
-    players = run.result.players
-    own = sum(player.own_type for player in players)
-    if own:
-        yield (
-            f"The types of {_some(own, len(players))} are their own secrets: distance to "
-            "equilibrium, exploitability and gradient matching, which need all types, are not "
-            "known here."
-        )
-    if any(SEED_KNOWN in note for note in run.result.notes):
-        return
-    if own < len(players):
-        who = _some(len(players) - own, len(players))
-        yield f"The types of {who} come from the public seed: whoever knows it knows them."
-    seeded = sum(not player.own_noise for player in players)
-    if seeded:
-        who = _some(seeded, len(players))
-        yield f"The noise of {who} comes from the public seed, so this run is {FROM_SEED}."
-
-
-def _some(count: int, all_of: int) -> str:
-    return "all players" if count == all_of else f"{count:,} of {all_of:,} players"
+def _own_settings(config: Config) -> Config:
+    """Return the keys that matter in a game: those of the run and of the sections it uses."""
+    sections = {"aggregative", "prior", "pml-filter"}
+    sections |= {str(config.get(f"{name}.name")) for name in ("aggregative", "prior")}
+    return {
+        key: value
+        for key, value in config.items()
+        if (key.partition(".")[0] in sections if "." in key else key not in OTHER_SYSTEMS)
+    }
 
 
 def _key_numbers(run: GameRun) -> list[tuple[str, str, str]]:
     audit, outcome = run.audit, run.audit.outcome
-    attack = outcome.attack if outcome else None
     players = last_row(audit.individual_leakage)
     action = run.config.get("pml-filter.action", "unknown")
     return [
@@ -197,19 +165,29 @@ def _key_numbers(run: GameRun) -> list[tuple[str, str, str]]:
             f"nats, filter: {action}",
         ),
         ("Ceiling", format_bound(float(audit.ceiling.value)), "nats, whatever is sent"),
-        ("Largest individual leakage", format_bound(max(players)), "nats, about one player"),
-        ("Bayes adversary", _last(audit.bayes_log_gain), "log gain"),
-        ("Gradient matching", _last(log_gain(attack)) if attack else "", "log gain"),
-        (
-            "Distance to equilibrium",
-            _last(outcome.error) if outcome and outcome.error is not None else "",
-            "last strategies",
-        ),
-        ("Exploitability", _last(outcome.exploitability) if outcome else "", "last strategies"),
-        ("Largest DP ε", format_bound(run.worst_epsilon), "of a player's messages"),
+        ("Largest individual leakage", format_bound(max(players)), "nats, about any one player"),
+        ("Bayes adversary", _last(audit.bayes_log_gain), "log gain in types guessed right"),
+        *(_scores(outcome) if outcome else ()),
+        ("Largest DP ε", format_bound(run.worst_epsilon), "of a player's messages, by the ledger"),
         ("Messages", f"{run.sent:,}", f"of {run.planned * run.num_players:,} planned"),
         ("Wall time", f"{sum(r.seconds for r in run.result.iterations):,.0f} s", "all iterations"),
     ]
+
+
+def _scores(outcome: Outcome) -> Iterable[tuple[str, str, str]]:
+    """Yield the key numbers that need the types."""
+    count = len(outcome.true_type_probability)
+    yield (
+        "Types guessed right",
+        f"{round(count * outcome.share_right):,} of {count:,}",
+        "by the Bayes adversary",
+    )
+    if outcome.attack is not None:
+        gain = _last(log_gain(outcome.attack))
+        yield "Gradient matching", gain, "log gain over a guess without messages"
+    if outcome.error is not None:
+        yield "Distance to equilibrium", _last(outcome.error), "last strategies"
+    yield "Exploitability", _last(outcome.exploitability), "last strategies"
 
 
 def _last(values: FloatArray) -> str:

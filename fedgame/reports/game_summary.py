@@ -6,7 +6,6 @@ distance to equilibrium, the exploitability and the gain of gradient matching, w
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,58 +13,13 @@ import numpy as np
 
 from fedgame.accountants.pml_bounds import Bound
 from fedgame.accountants.pml_logs import FloatArray
-from fedgame.audits.transcript import GradientMatchingAttack, TranscriptAudit
+from fedgame.audits.transcript import GradientMatchingAttack, Outcome, TranscriptAudit
 from fedgame.games.aggregative.dynamics import Dynamics
 from fedgame.games.aggregative.transcript import Transcript
+from fedgame.reports.game_notes import is_endless, run_notes
+from fedgame.reports.game_run import GameRun, enforced_budget, game_name
 from fedgame.reports.summary import Config, finite
-from fedgame.strategies.game_result import GameResult, PlayerRecord
-
-
-@dataclass(frozen=True, eq=False)
-class GameRun:
-    """Everything that the files of a run are made of.
-
-    Attributes:
-        result: What the strategy handed back.
-        audit: What its transcript says.
-        config: The resolved configuration.
-    """
-
-    result: GameResult
-    audit: TranscriptAudit
-    config: Config
-
-    @property
-    def num_players(self) -> int:
-        """N."""
-        return self.result.dynamics.game.num_players
-
-    @property
-    def planned(self) -> int:
-        """How many iterations were planned."""
-        return len(self.result.dynamics.schedules)
-
-    @property
-    def sent(self) -> int:
-        """How many messages were sent, of all players together."""
-        return int(self.result.transcript.sent.sum())
-
-    @property
-    def budget(self) -> float | None:
-        """R in nats, None where no budget was enforced."""
-        value = self.config.get("pml-filter.budget")
-        if value is None or self.config.get("pml-filter.action") == "measure":
-            return None
-        return float(value)
-
-    @property
-    def worst_epsilon(self) -> float:
-        """The largest sum of pure-DP epsilons of any player's releases; NaN if one is unknown."""
-        epsilons = [player.epsilon for player in self.result.players]
-        if not epsilons:
-            records = self.result.iterations
-            return records[-1].worst_epsilon if records else 0.0
-        return math.nan if any(map(math.isnan, epsilons)) else max(epsilons)
+from fedgame.strategies.game_result import PlayerRecord
 
 
 @dataclass(frozen=True)
@@ -98,7 +52,7 @@ def summarise_game(run: GameRun) -> dict[str, Any]:
         **public_facts(run.config, result.dynamics, result.transcript),
         **audit_mapping(run.audit),
         "worst_epsilon": run.worst_epsilon,
-        "notes": result.notes,
+        "notes": run_notes(run),
         "players": [asdict(line) for line in player_lines(run)],
     }
     plain: dict[str, Any] = finite(summary)
@@ -116,8 +70,8 @@ def public_facts(config: Config, dynamics: Dynamics, transcript: Transcript) -> 
     sent = len(transcript)
     return {
         "strategy": "aggregative",
-        "mode": config.get("mode"),
         "game": config.get("aggregative.name"),
+        "game_name": game_name(config),
         "rule": dynamics.rule,
         "graph": config.get("aggregative.graph"),
         "gradient": dynamics.gradient,
@@ -128,7 +82,7 @@ def public_facts(config: Config, dynamics: Dynamics, transcript: Transcript) -> 
         "rounds": sent - 1 if sent else None,
         "planned_rounds": len(dynamics.schedules) - 1,
         "sent": int(transcript.sent.sum()),
-        "budget": config.get("pml-filter.budget"),
+        "budget": enforced_budget(config),
         "filter_action": config.get("pml-filter.action"),
     }
 
@@ -136,8 +90,9 @@ def public_facts(config: Config, dynamics: Dynamics, transcript: Transcript) -> 
 def audit_mapping(audit: TranscriptAudit) -> dict[str, Any]:
     """Return what an audit found as plain Python values, None for numbers that are not finite.
 
-    A value with "by_iteration" stands for the whole transcript; a bound on single players has one
-    value a player and, by iteration, the largest of them.
+    A value with "by_iteration" stands for the whole transcript; a bound about one player has one
+    value a player and, by iteration, the largest of them. An exploitability without end is None and
+    marked as infinite.
     """
     outcome = audit.outcome
     mapping = {
@@ -155,11 +110,11 @@ def audit_mapping(audit: TranscriptAudit) -> dict[str, Any]:
                 "log_gain": _course(audit.bayes_log_gain),
                 "individual_log_gain": last_row(audit.individual_bayes_log_gain),
                 "guesses": audit.guesses.tolist(),
+                "share_right": outcome and outcome.share_right,
             },
         },
         "error": None if outcome is None or outcome.error is None else _course(outcome.error),
-        "exploitability": outcome
-        and {**_course(outcome.exploitability), "exact": outcome.exploitability_is_exact},
+        "exploitability": outcome and _exploitability(outcome),
         "smallest_eigenvalue": audit.smallest_eigenvalue,
     }
     plain: dict[str, Any] = finite(mapping)
@@ -219,11 +174,21 @@ def _bound(bound: Bound) -> dict[str, Any]:
     single = bound.value.ndim == 1
     return {
         "name": bound.name,
+        "about": "all players" if single else "one player",
         "value": last(bound.value) if single else last_row(bound.value),
         "by_iteration": largest(bound).tolist(),
         "rigorous": bound.source.rigorous,
+        "worth": bound.source.worth,
         "covers": bound.source.covers,
         "source": bound.source.text,
+    }
+
+
+def _exploitability(outcome: Outcome) -> dict[str, Any]:
+    return {
+        **_course(outcome.exploitability),
+        "infinite": is_endless(outcome),
+        "exact": outcome.exploitability_is_exact,
     }
 
 

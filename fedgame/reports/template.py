@@ -92,6 +92,8 @@ th[aria-sort=descending] button::after { content: " \\2193"; }
 .text { text-align: left; }
 .plain th { padding: .5rem .55rem; }
 .plain .wrap { white-space: normal; }
+.plain small { display: block; color: var(--soft); font-size: .8125rem; }
+h3.above { margin: 1.75rem 0 .5rem; }
 .strong { font-weight: 600; }
 .flag { color: var(--bad); }
 tbody tr:hover td { background: var(--faint); }

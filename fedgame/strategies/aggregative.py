@@ -15,7 +15,6 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedgame.accountants.base import Accountant
-from fedgame.games.aggregative.monotone import SLACK, smallest_eigenvalue
 from fedgame.games.aggregative.referee import Referee
 from fedgame.games.aggregative.transcript import FILE, Recording, write_recording
 from fedgame.ledger.events import LedgerRow
@@ -28,7 +27,7 @@ from fedgame.messages.aggregative import (
     unpack_player_declaration,
 )
 from fedgame.strategies.aggregative_client import PURPOSE
-from fedgame.strategies.aggregative_outcome import notes, player_records
+from fedgame.strategies.aggregative_outcome import notes, player_records, warnings
 from fedgame.strategies.aggregative_public import public_game, simulated_types
 from fedgame.strategies.base import Result, Stage
 from fedgame.strategies.federation import MESSAGE
@@ -65,9 +64,10 @@ class AggregativeServer(ServerHalf):
         self._epsilons = np.zeros(players)
         self._iterations: list[IterationRecord] = []
         self._reason, self._failed = "", False
+        self._asked: list[NDArray[np.bool_]] = []
+        self._possible = 0.0
         self._saved = -SAVE_SECONDS
-        warnings = [self._non_monotone(), self._unbalanced()]
-        self._warnings = tuple(warning for warning in warnings if warning)
+        self._warnings = warnings(self._public, self._types)
         for warning in self._warnings:
             self._listener(Stage(f"warning: {warning}"))
 
@@ -95,25 +95,6 @@ class AggregativeServer(ServerHalf):
             return None
         return simulated_types(self._experiment, self._public.prior)
 
-    def _non_monotone(self) -> str:
-        game = self._public.dynamics.game
-        smallest = smallest_eigenvalue(game, self._public.prior, self._types)
-        if smallest is None or smallest >= -SLACK:
-            return ""
-        return (
-            "The game is not monotone (smallest eigenvalue of the pseudo-gradient: "
-            f"{smallest:.4g}): it may have several equilibria or none, and the messages need not "
-            "lead to one."
-        )
-
-    def _unbalanced(self) -> str:
-        if self._public.dynamics.graph.balanced:
-            return ""
-        return (
-            "The graph is not balanced (rows and columns of its weights have other sums): the "
-            "estimates settle on another point than the mean."
-        )
-
     def train(self) -> None:
         """Run the iterations, until they are over or one more message could leak too much."""
         for _ in range(len(self._public.dynamics.schedules)):
@@ -121,15 +102,21 @@ class AggregativeServer(ServerHalf):
                 self._stop("the messages diverge: try smaller steps or a feasible set", failed=True)
                 break
             start = time.monotonic()
+            asked = np.zeros(self._experiment.run.num_clients, dtype=np.bool_)
+            self._asked.append(asked)
             referee = self._referee
-            asked, came = self._sequential() if referee.is_sequential else self._simultaneous()
-            if not asked:
+            came = self._sequential(asked) if referee.is_sequential else self._simultaneous(asked)
+            if not asked.any():
+                self._asked.pop()
                 budget = self._experiment.pml_filter.budget
-                self._stop(f"any further message could leak more than the budget of {budget:g}")
+                self._stop(
+                    f"any further message could leak more than the budget of {budget:g}: up to "
+                    f"{self._possible:.4g} nats"
+                )
                 break
             referee.close()
             self._record(came, start)
-            if self._is_over(asked, came):
+            if self._is_over(int(asked.sum()), came):
                 break
         self._save(last=True)
 
@@ -146,24 +133,32 @@ class AggregativeServer(ServerHalf):
             self._stop(f'{missing}, and aggregative.missing = "stop"', failed=True)
         return self._failed
 
-    def _simultaneous(self) -> tuple[int, int]:
-        """Ask all players at once; return how many were asked and how many answered."""
+    def _simultaneous(self, asked: NDArray[np.bool_]) -> int:
+        """Ask all players at once, if that may be; return how many answered."""
         decision = self._referee.decide()
+        self._possible = float(decision.worst)
         if not decision.send:
-            return 0, 0
+            return 0
         players = self._hosts.clients
-        scales = np.full(len(players), float(decision.scales))
-        return len(players), self._exchange(players, scales)
+        asked[players] = True
+        return self._exchange(players, np.full(len(players), float(decision.scales)))
 
-    def _sequential(self) -> tuple[int, int]:
-        """Ask one player after the other, each if what came before allows it."""
-        asked = came = 0
+    def _sequential(self, asked: NDArray[np.bool_]) -> int:
+        """Ask one player after the other, each if what came before allows it.
+
+        Of what is asked, the largest possible leakage is kept; of nothing, the least.
+        """
+        came = 0
+        sent: list[float] = []
+        refused: list[float] = []
         for player in self._hosts.clients.tolist():
             decision = self._referee.decide_player(player)
+            (sent if decision.send else refused).append(float(decision.worst))
             if decision.send:
-                asked += 1
+                asked[player] = True
                 came += self._exchange(np.array([player]), np.array([float(decision.scales)]))
-        return asked, came
+        self._possible = max(sent) if sent else min(refused)
+        return came
 
     def _exchange(self, players: IntArray, scales: FloatArray) -> int:
         """Ask for messages, charge and keep those that can be believed; return how many."""
@@ -227,15 +222,16 @@ class AggregativeServer(ServerHalf):
         return len(players)
 
     def _record(self, came: int, start: float) -> None:
-        transcript = self._referee.transcript()
-        used = transcript.scales[-1][transcript.sent[-1]]
+        referee = self._referee
         record = IterationRecord(
-            round=len(transcript) - 1,
-            leakage=self._referee.leakage,
-            worst_individual_leakage=float(self._referee.individual_leakage.max()),
+            round=referee.iteration - 1,
+            leakage=referee.leakage,
+            worst_individual_leakage=float(referee.individual_leakage.max()),
             worst_epsilon=float(self._epsilons.max()),
+            possible=self._possible,
+            asked=int(self._asked[-1].sum()),
             sent=came,
-            noise=float(used.max(initial=0.0)),
+            noise=referee.noise_used,
             seconds=time.monotonic() - start,
         )
         self._iterations.append(record)
@@ -256,6 +252,11 @@ class AggregativeServer(ServerHalf):
         initial = np.asarray(dynamics.initial, dtype=np.float64)
         return Recording(self._referee.transcript(), initial, dynamics.schedules)
 
+    @property
+    def _asked_so_far(self) -> NDArray[np.bool_]:
+        """Who was asked in each iteration, shape (K', N)."""
+        return np.reshape(self._asked, (len(self._asked), self._experiment.run.num_clients))
+
     def result(self, realised: Histories) -> Result:
         """Return the record of the run; see `ServerHalf.result`."""
         transcript = self._referee.transcript()
@@ -269,5 +270,8 @@ class AggregativeServer(ServerHalf):
             prior=self._public.prior,
             transcript=transcript,
             types=self._types,
-            notes=(*self._warnings, *notes(self._experiment, players)),
+            notes=(
+                *self._warnings,
+                *notes(self._experiment, players, self._asked_so_far, transcript.sent),
+            ),
         )

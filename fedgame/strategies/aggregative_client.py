@@ -14,6 +14,7 @@ from fedgame.games.aggregative.referee import sensitivities
 from fedgame.ledger.events import LedgerRow
 from fedgame.mechanisms import laplace
 from fedgame.messages.aggregative import (
+    LARGEST,
     MessageOrder,
     MessageReply,
     PlayerDeclaration,
@@ -97,9 +98,11 @@ class AggregativeClient(ClientHalf):
                 node, or leaves out what was heard before.
         """
         self._check(order)
-        players, dynamics, prior = order.players, self._public.dynamics, self._public.prior
-        standing = Standing.read(state, dynamics, players).advanced(dynamics, order)
+        players, public, prior = order.players, self._public, self._public.prior
+        standing = Standing.read(state, public, players).advanced(public, order)
         candidates = standing.estimates(players)
+        if not (np.abs(candidates) <= LARGEST).all():
+            raise InvalidOrder(f"what was heard leads beyond {LARGEST:g}, where noise is lost")
         estimates = candidates[np.arange(len(players)), self._types(players)]
         moved = sensitivities(candidates, prior, players)
         secret = self._node.secret(self._experiment, order.run_name)
@@ -125,7 +128,14 @@ class AggregativeClient(ClientHalf):
         strangers = [k for k in order.players.tolist() if not self._node.may_host(k) or k >= total]
         if strangers:
             raise InvalidOrder(f"player {strangers[0]} is not here")
-        planned = float(self._public.dynamics.schedules.noise[order.iteration])
+        dynamics, n = self._public.dynamics, order.heard.shape[-1]
+        forwarded = dynamics.graph.heard(np.zeros((total, n)), order.players).shape[1:]
+        if n != dynamics.game.dimension or order.heard.shape[2:] != forwarded:
+            raise InvalidOrder(
+                f"heard of shape {order.heard.shape}: the graph forwards {forwarded} of each "
+                "iteration"
+            )
+        planned = float(dynamics.schedules.noise[order.iteration])
         if not (order.scales >= planned * (1 - LESS_NOISE)).all():
             raise InvalidOrder(
                 f"noise scale {order.scales.min()} in iteration {order.iteration}: the public "

@@ -21,7 +21,9 @@ class IterationRecord:
         leakage: l(F -> o) after it, in nats.
         worst_individual_leakage: The largest l(F_i -> o) of any player after it.
         worst_epsilon: The largest realised pure-DP epsilon of any player after it.
-        sent: How many players' messages were sent.
+        possible: The largest leakage that its messages could have brought, as the filter had it.
+        asked: How many players were asked for a message.
+        sent: How many players' messages came and were believed.
         noise: The largest noise scale of a message that was sent; 0 without any.
         seconds: Wall time of the iteration.
     """
@@ -30,6 +32,8 @@ class IterationRecord:
     leakage: float
     worst_individual_leakage: float
     worst_epsilon: float
+    possible: float
+    asked: int
     sent: int
     noise: float
     seconds: float

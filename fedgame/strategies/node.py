@@ -12,6 +12,7 @@ from fedgame.errors import ConfigError, InvalidOrder
 from fedgame.randomness import secret_from_seed
 from fedgame.strategies.settings import Experiment, Scalar
 
+_SECRET = "secret"
 _SECRET_BYTES = 32
 
 NEEDS_A_FOLDER = (
@@ -44,8 +45,15 @@ class Node:
 
     @property
     def player_type(self) -> int | None:
-        """Which of its candidate cost functions a deployed player has (key `type`)."""
-        return int(self.config["type"]) if "type" in self.config else None
+        """Which of its candidate cost functions a deployed player has (key `type`).
+
+        Raises:
+            ConfigError: It is no whole number.
+        """
+        own = self.config.get("type")
+        if own is not None and (isinstance(own, bool) or not isinstance(own, int)):
+            raise ConfigError("type", own, "must be a whole number, the index of a type")
+        return own
 
     def clients(self, place: int, nodes: int, num_clients: int) -> list[int]:
         """Return the numbers of the clients hosted here: in a simulation, place mod nodes."""
@@ -61,7 +69,7 @@ class Node:
         """
         if self.data is None:
             return Path(simulated)
-        if run_name in ("", ".", "..") or Path(run_name).name != run_name:
+        if run_name in ("", ".", "..", _SECRET) or Path(run_name).name != run_name:
             raise InvalidOrder(f"run name {run_name!r}: must be a plain folder name")
         return self.data / run_name / "ledger.sqlite"
 
@@ -88,7 +96,7 @@ class Node:
             return secret_from_seed(experiment.run.seed)
         if self.data is None:
             raise ConfigError("noise-secret", experiment.run.noise_secret, NEEDS_A_FOLDER)
-        own = _read_or_make(self.data / "secret")
+        own = _read_or_make(self.data / _SECRET)
         return hashlib.blake2b(run_name.encode(), key=own, digest_size=_SECRET_BYTES).digest()
 
 

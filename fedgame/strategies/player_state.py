@@ -9,9 +9,9 @@ from flwr.app import Array, ArrayRecord, RecordDict
 from numpy.typing import NDArray
 
 from fedgame.errors import InvalidOrder
-from fedgame.games.aggregative.dynamics import Dynamics, State
-from fedgame.games.aggregative.likelihood import Follower
+from fedgame.games.aggregative.dynamics import State
 from fedgame.messages.aggregative import MessageOrder
+from fedgame.strategies.aggregative_public import PublicGame
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -38,20 +38,20 @@ class Standing:
     v: FloatArray
 
     @classmethod
-    def at_start(cls, dynamics: Dynamics, players: IntArray) -> Standing:
+    def at_start(cls, public: PublicGame, players: IntArray) -> Standing:
         """Return where players stand before iteration 0."""
-        none = np.zeros(len(players), dtype=np.int64)
-        shape = (len(players), dynamics.game.num_types, dynamics.game.dimension)
-        x, v = (array.reshape(shape) for array in Follower(dynamics, players).state)
+        none, game = np.zeros(len(players), dtype=np.int64), public.dynamics.game
+        shape = (len(players), game.num_types, game.dimension)
+        x, v = (array.reshape(shape) for array in public.follower(players).state)
         return cls(players, none, x, v)
 
     @classmethod
-    def read(cls, state: RecordDict, dynamics: Dynamics, players: IntArray) -> Standing:
+    def read(cls, state: RecordDict, public: PublicGame, players: IntArray) -> Standing:
         """Return where players stand; those that the state does not know are at the start."""
         if _NAME not in state.array_records:
-            return cls.at_start(dynamics, players)
+            return cls.at_start(public, players)
         kept = cls(**{key: value.numpy() for key, value in state.array_records[_NAME].items()})
-        return kept.joined(cls.at_start(dynamics, np.setdiff1d(players, kept.players)))
+        return kept.joined(cls.at_start(public, np.setdiff1d(players, kept.players)))
 
     def write(self, state: RecordDict) -> None:
         """Put it into the state."""
@@ -64,7 +64,7 @@ class Standing:
         columns = zip(vars(self).values(), vars(others).values(), strict=True)
         return Standing(*(np.concatenate(column)[order] for column in columns))
 
-    def advanced(self, dynamics: Dynamics, order: MessageOrder) -> Standing:
+    def advanced(self, public: PublicGame, order: MessageOrder) -> Standing:
         """Return it after what an order forwards, for the players of the order.
 
         A player that knows a part already, from an order whose answer was lost, takes up the rest.
@@ -82,13 +82,13 @@ class Standing:
                 )
             some = iterations[rows] == iteration
             own = rows[some]
-            follower = Follower(dynamics, order.players[some])
+            follower = public.follower(order.players[some])
             size = x.shape[-1]
             follower.state = State(x[own].reshape(-1, size), v[own].reshape(-1, size))
             follower.iteration = iteration
             for step in range(iteration - order.first, order.iteration - order.first):
                 heard, sent = order.heard[some, step], order.own[some, step]
-                follower.advance_by(dynamics.signal_heard(heard, sent, follower.players))
+                follower.advance_by(public.dynamics.signal_heard(heard, sent, follower.players))
             shape = x[own].shape
             x[own], v[own] = (array.reshape(shape) for array in follower.state)
             iterations[own] = order.iteration

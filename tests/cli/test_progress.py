@@ -76,17 +76,20 @@ def test_an_iteration_of_a_game_shows_what_leaked() -> None:
         "leakage": 0.123411,
         "worst_individual_leakage": 0.0567891,
         "worst_epsilon": 1.5,
+        "possible": 0.25,
+        "asked": 4,
         "sent": 4,
         "noise": 2.25,
         "seconds": 0.1,
     }
     # leakages are rounded up
-    line = "leakage 0.1235  about one player 0.05679  noise 2.25  sent 4"
+    line = "leakage 0.1235  about any one player 0.05679  noise 2.25  sent 4"
     assert round_line(record) == line
     stream = io.StringIO()
     with ProgressView(Console(file=stream, width=120), "waiting") as view:
         view.show(record)
     assert f"round 3/10  {line}\n" in stream.getvalue()
+    assert round_line({**record, "sent": 2, "asked": 6}).endswith("  sent 2 of 6")
 
 
 def test_a_round_shows_what_it_has() -> None:

@@ -141,6 +141,15 @@ def test_a_game_that_is_just_monotone_warns_of_other_equilibria(problem: Path, c
     assert err.startswith("warning: the game is monotone, but not strongly (smallest eigenvalue ")
 
 
+def test_the_papers_gradient_is_said_to_lead_elsewhere(problem: Path, call: Call) -> None:
+    code, out, err = call(problem, "-c", "aggregative.gradient=paper", "--json")
+    assert (code, json.loads(out)["unique"]) == (0, True)
+    assert err == (
+        'warning: aggregative.gradient = "paper": messages lead elsewhere than to the equilibrium '
+        "that is printed\n"
+    )
+
+
 def test_a_game_without_equilibrium_is_one_line(problem: Path, refused: Any) -> None:
     text = refused(
         problem, *VACCINATION, "-c", "vaccination.b=1,1", "-c", "vaccination.feasible=none"
@@ -159,7 +168,7 @@ def test_wrong_types_are_refused(problem: Path, refused: Any, types: str) -> Non
     ("override", "said"),
     [
         ("aggregative.name=chess", "aggregative.name = 'chess': allowed: cournot"),
-        ("cournot.cost=1,2,3", "cournot = '(the section)': cost has 3 numbers"),
+        ("cournot.cost=1,2,3", "cournot.cost = '1.0, 2.0, 3.0': cost has 3 numbers"),
         ("cournot.slope=0", "cournot.slope = 0: "),
         ("cournot.prices=1", "cournot.prices = 1: unknown key; did you mean cournot.price?"),
         ("num-clients=1", "num-clients = 1: must be at least 2 in a game"),
@@ -185,7 +194,13 @@ def test_a_game_without_formulas_is_not_solved(
         "class Road:\n"
         "    num_players, dimension, num_types, feasible = 3, 1, 2, Box()\n"
         "    def costs(self, players, types):\n"
-        "        raise NotImplementedError\n"
+        "        return self\n"
+        "    def value(self, x, aggregate):\n"
+        "        return (x * aggregate**3).sum(axis=-1)\n"
+        "    def own_gradient(self, x, aggregate):\n"
+        "        return aggregate**3\n"
+        "    def aggregate_gradient(self, x, aggregate):\n"
+        "        return 3 * x * aggregate**2\n"
         "def make(num_players, rng):\n"
         "    return Road()\n"
     )

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -163,17 +164,36 @@ def test_a_game_is_shown_in_its_own_terms() -> None:
     assert found["messages"] == ["16"]
     assert found["budget R (stop)"] == ["2"]
     assert found["ceiling"] == ["2.773"]
-    assert found["largest DP epsilon"] == ["4.25"]
+    assert found["largest DP epsilon (ledger)"] == ["4.25"]
     assert found["gradient matching, log gain"] == ["0.1542"]
     assert found["Theorem 1"][1:] == ["rigorous", "this transcript"]
-    assert found["Remark 5"][1:] == ["not rigorous", "this transcript"]
-    assert "DP of one player, largest" in found
+    assert found["Remark 5"][1:] == ["no bound", "this transcript"]
+    assert found["Theorem 1, every transcript"][1:] == ["estimate", "every transcript"]
+    # what is about one player stands apart from what is about all
+    one_player = text.index("bounds about one player, largest of any")
+    assert text.index("bounds about all players") < text.index("group DP") < one_player
+    assert one_player < text.index("DP of one player")
+    assert found["pseudo-gradient's smallest eigenvalue"]
+    assert "exactly one equilibrium" in " ".join(text.split())
     assert found["1"][-2:] == ["2.25", "4"]
     assert "stopped early: the next message could leak more than the budget" in text
     assert "note: One reply was lost." in text
     assert "report: /runs/one/report.html\n" in text
     for absent in ("accuracy", "s-bar", "None"):
         assert absent not in text
+
+
+def test_how_many_types_were_guessed_is_shown() -> None:
+    content = game()
+    content["attack"]["bayes"]["share_right"] = 0.75
+    assert rows(shown(content))["types it guesses right"] == ["3 of 4"]
+
+
+def test_an_exploitability_without_end_is_infinite() -> None:
+    run = change(build_game().run, outcome={"exploitability": np.full(6, np.inf)})
+    text = shown({**summarise_game(run), "run_dir": "/runs/one"})
+    assert rows(text)["exploitability"] == ["infinite"]
+    assert "note: The exploitability is infinite: some player's cost falls without end" in text
 
 
 def test_a_game_s_leakage_is_rounded_up() -> None:
@@ -189,8 +209,11 @@ def test_a_game_that_only_measures_has_no_budget() -> None:
 def test_a_game_of_secret_types_shows_no_scores() -> None:
     run = change(build_game().run, audit={"outcome": None}, types=None)
     text = shown({**summarise_game(run), "run_dir": "/runs/one"})
-    for absent in ("exploitability", "distance", "gradient matching", "None"):
-        assert absent not in text
+    found = rows(text)
+    for absent in ("exploitability", "distance to equilibrium", "types it guesses right"):
+        assert absent not in found
+    assert "gradient matching, log gain" not in found
+    assert "None" not in text
 
 
 def test_a_game_without_messages_is_shown() -> None:

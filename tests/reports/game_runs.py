@@ -19,7 +19,7 @@ from fedgame.games.aggregative.equilibrium import distance_to, solve_equilibrium
 from fedgame.games.aggregative.likelihood import log_likelihoods, trajectories
 from fedgame.games.aggregative.quadratic import QuadraticGame
 from fedgame.games.aggregative.transcript import Transcript
-from fedgame.reports.game_summary import GameRun
+from fedgame.reports.game_run import GameRun
 from fedgame.strategies.aggregative_public import PublicGame, public_game, simulated_types
 from fedgame.strategies.game_result import GameResult, IterationRecord, PlayerRecord
 
@@ -68,6 +68,8 @@ def build_game(players: int = 4, rounds: int = 5, sent: int | None = None, **key
                 leakage=float(audit.leakage[k]),
                 worst_individual_leakage=float(audit.individual_leakage[k].max()),
                 worst_epsilon=0.25 * k,
+                possible=1.25 * float(audit.leakage[k]),
+                asked=players,
                 sent=players,
                 noise=float(scales[k, 0]),
                 seconds=0.25,
@@ -131,6 +133,7 @@ def audit_by_hand(
             exploitability=np.array(gains),
             exploitability_is_exact=True,
             true_type_probability=posterior[np.arange(players), types],
+            share_right=float((posterior.argmax(axis=-1) == types).mean()),
             attack=GradientMatchingAttack(
                 gain=rising,
                 individual_gain=rising[:, None] / np.linspace(1.0, 1.5, players),

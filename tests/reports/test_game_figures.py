@@ -12,8 +12,8 @@ from fedgame.accountants.pml_bounds import Bound
 from fedgame.accountants.pml_distances import REALISED
 from fedgame.games.aggregative.transcript import Transcript
 from fedgame.reports import game_figures, style
+from fedgame.reports.game_run import GameRun
 from fedgame.reports.game_section import FIGURES
-from fedgame.reports.game_summary import GameRun
 from tests.reports.game_runs import Built, build_game, change, without_messages
 
 
@@ -32,12 +32,13 @@ def test_the_leakage_has_bounds_attacks_and_the_budget(built: Built) -> None:
     assert list(found) == [
         "Theorem 1",
         "composition",
-        "Remark 5 (not rigorous)",
+        "Remark 5 (no bound)",
         "group DP",
-        "Theorem 1, every transcript (not rigorous)",
+        "Theorem 1, every transcript (estimate)",
         "Bayes, log gain",
         "Gradient matching, log gain",
         "Exact leakage",
+        "Could have leaked",
         "Ceiling",
         "Budget R",
     ]
@@ -45,8 +46,12 @@ def test_the_leakage_has_bounds_attacks_and_the_budget(built: Built) -> None:
     assert found["Ceiling"].y == pytest.approx([4 * math.log(2)] * 4)
     # a click shows the others
     hidden = {name for name, trace in found.items() if trace.visible == "legendonly"}
-    assert hidden == {"Remark 5 (not rigorous)", "Theorem 1, every transcript (not rigorous)"}
-    assert found["Remark 5 (not rigorous)"].line.dash == "dot"
+    assert hidden == {"Remark 5 (no bound)", "Theorem 1, every transcript (estimate)"}
+    dotted = {name for name, trace in found.items() if trace.line.dash == "dot"}
+    assert dotted == hidden
+    assert found["Ceiling"].line.dash == "dash"
+    possible = [record.possible for record in built.run.result.iterations]
+    assert list(found["Could have leaked"].y) == possible
     assert list(found["Exact leakage"].x) == [0, 1, 2, 3]
 
 

@@ -17,7 +17,7 @@ from fedgame.errors import RunFailed
 from fedgame.games.aggregative.transcript import read_recording
 from fedgame.reports import game_folder
 from fedgame.reports.game_folder import append_iteration, write_game_run
-from fedgame.reports.game_summary import GameRun
+from fedgame.reports.game_run import GameRun
 from tests.reports.game_runs import Built, change, without_messages
 
 FILES = {
@@ -160,16 +160,16 @@ def test_what_is_not_known_is_empty(tmp_path: Path, built: Built) -> None:
     needs_types = ("gradient_matching_log_gain", "error", "exploitability")
     for row in read_csv(tmp_path / "leakage.csv"):
         assert [row[name] for name in needs_types] == ["", "", ""]
-    endless = change(built.run, outcome={"exploitability": np.array([math.inf, 1, 2, math.nan])})
-    summary = write(tmp_path, endless)
-    assert [row["exploitability"] for row in read_csv(tmp_path / "leakage.csv")] == [
-        "",
-        "1.0",
-        "2.0",
-        "",
-    ]
-    assert summary["exploitability"]["by_iteration"] == [None, 1, 2, None]
-    assert summary["exploitability"]["final"] is None
+
+
+def test_what_is_infinite_is_not_what_is_unknown(tmp_path: Path, built: Built) -> None:
+    gains = np.array([math.nan, 1, 2, math.inf])
+    summary = write(tmp_path, change(built.run, outcome={"exploitability": gains}))
+    written = [row["exploitability"] for row in read_csv(tmp_path / "leakage.csv")]
+    assert written == ["", "1.0", "2.0", "inf"]
+    found = summary["exploitability"]
+    assert found["by_iteration"] == [None, 1, 2, None]
+    assert (found["final"], found["infinite"]) == (None, True)
 
 
 def test_a_run_that_failed_before_the_first_message_is_written(

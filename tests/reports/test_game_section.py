@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedgame.audits.transcript import audit_transcript
 from fedgame.reports import sortable_table
+from fedgame.reports.game_html_tables import MEANING, PAPER
+from fedgame.reports.game_run import GameRun
 from fedgame.reports.game_section import ADVERSARY, headline, render_game
-from fedgame.reports.game_summary import GameRun
 from fedgame.reports.guarantees import format_bound
 from fedgame.reports.page import FROM_SEED
 from tests.html_page import Page
@@ -137,43 +139,73 @@ def test_the_key_numbers(built: Built) -> None:
     assert found["Budget R"] == "2"
     assert found["Ceiling"] == "2.773"
     assert found["Gradient matching"] == "0.154"
+    assert audit.outcome is not None
+    assert found["Types guessed right"] == f"{4 * audit.outcome.share_right:g} of 4"
     assert found["Largest DP ε"] == "4.25"
     assert found["Messages"] == "16"
     assert found["Wall time"] == "1 s"
 
 
-def test_every_bound_has_its_row(built: Built) -> None:
-    found = page(built.run)
-    head, *rows = found.rows[: 3 + len(built.run.audit.bounds)]
-    assert head == ["Bound", "Nats", "Worth", "Holds for", "Why"]
-    table = {row[0]: row[1:] for row in rows}
-    audit = built.run.audit
-    assert list(table) == [
+def bounds(run: GameRun) -> list[tuple[str, ...]]:
+    """Return name, value, worth, meaning and what it covers of each bound on the page."""
+    found = page(run)
+    cells, small = found.all("td"), found.all("small")
+    count = len(small) // 2
+    return [(*cells[3 * k : 3 * k + 3], *small[2 * k : 2 * k + 2]) for k in range(count)]
+
+
+def test_every_bound_has_its_row_by_what_it_is_about(built: Built) -> None:
+    rows, audit = bounds(built.run), built.run.audit
+    together, alone = rows[:7], rows[7:]
+    assert [row[0] for row in together] == [
         "Exact leakage",
         "Theorem 1",
         "composition",
         "Remark 5",
         "group DP",
-        "DP of one player, largest of any player",
         "Theorem 1, every transcript",
         "ceiling",
     ]
-    assert table["Exact leakage"][:2] == [format_bound(float(audit.leakage[-1])), "exact"]
-    assert table["Theorem 1"][1:3] == ["rigorous", "this transcript"]
-    assert table["Remark 5"][1] == "not rigorous"
-    assert "no bound" in table["Remark 5"][3]
-    assert table["Theorem 1, every transcript"][1:] == [
-        "not rigorous",
-        "every transcript",
-        "the largest found on 64 sampled transcripts",
+    assert [row[0] for row in alone] == ["Exact leakage", "DP of one player", "individual ceiling"]
+    whole, every = format_bound(float(audit.leakage[-1])), "every transcript"
+    assert together[0][1:3] == (whole, "exact")
+    assert [row[2] for row in together[1:]] == [
+        "rigorous",
+        "rigorous",
+        "no bound",
+        "rigorous",
+        "estimate",
+        "rigorous",
     ]
+    assert [row[4] for row in together] == ["this transcript"] * 5 + [every, every]
     single = {bound.name: bound.value for bound in audit.bounds}["DP of one player"]
-    row = table["DP of one player, largest of any player"]
-    assert row[0] == format_bound(float(single[-1].max()))
+    largest = [audit.individual_leakage[-1].max(), single[-1].max(), math.log(2)]
+    assert [row[1] for row in alone] == [format_bound(float(value)) for value in largest]
+
+
+def test_a_bound_says_what_it_is_and_where_from_only_where_that_differs(built: Built) -> None:
+    meaning = {row[0]: row[3] for row in bounds(built.run)}
+    assert set(meaning) == {"Exact leakage", *MEANING} - {
+        "Corollary 1",
+        "Corollary 2",
+        "Lemma 5 (1)",
+    } | {"Theorem 1, every transcript"}
+    assert meaning["Theorem 1"] == MEANING["Theorem 1"]
+    assert meaning["Theorem 1, every transcript"] == (
+        f"{MEANING['Theorem 1']}; the largest found on 64 sampled transcripts"
+    )
+    assert "no bound" in meaning["Remark 5"]
+    assert PAPER in page(built.run).words
+    # every bound that an audit can hand over has a meaning
+    true = audit_transcript(
+        built.run.result.transcript, built.run.result.dynamics, built.run.result.prior, None
+    )
+    assert {bound.name.partition(",")[0] for bound in true.bounds} <= set(MEANING)
 
 
 def players(run: GameRun) -> list[list[str]]:
-    return page(run).rows[3 + len(run.audit.bounds) :]
+    # after two tables of bounds with a header, the exact leakage and a ceiling each
+    return page(run).rows[6 + len(run.audit.bounds) :]
 
 
 def test_every_player_has_its_row(built: Built) -> None:
@@ -223,9 +255,35 @@ def test_the_page_loads_nothing_and_escapes_what_it_shows(built: Built) -> None:
     assert [tag for tag, _ in found.attributes].count("h1") == 1
 
 
+def test_only_settings_of_the_game_are_listed(built: Built) -> None:
+    keys = set(page(built.run).all("dt"))
+    assert {"seed", "aggregative.rule", "cournot.cost", "prior.name", "pml-filter.budget"} <= keys
+    assert "product-prior.probabilities" in keys
+    config = built.run.config
+    assert {"mode", "cell", "jko.tau", "energy.price", "table-prior.probabilities"} <= set(config)
+    sections = {"aggregative", "cournot", "prior", "product-prior", "pml-filter"}
+    assert {key.partition(".")[0] for key in keys if "." in key} == sections
+    assert not {"mode", "cell"} & keys
+    assert "mode" not in " ".join(page(built.run).all("p"))
+
+
+def test_a_game_of_ones_own_is_called_by_its_function(built: Built) -> None:
+    own = {"aggregative.name": "python-game", "python-game.function": "my.module:traffic"}
+    run = GameRun(built.run.result, built.run.audit, {**built.run.config, **own})
+    assert page(run).all("h1") == ["traffic game, 4 players"]
+
+
+def test_an_exploitability_without_end_is_infinite_and_explained(built: Built) -> None:
+    run = change(built.run, outcome={"exploitability": np.array([1, 2, 1, math.inf])})
+    assert key_numbers(page(run))["Exploitability"] == "∞"
+    assert "falls without end in its own strategy" in limits(run)[-1]
+
+
 def test_the_page_has_its_figures(built: Built) -> None:
     found = page(built.run)
     assert found.all("h3") == [
+        "About all players' types together",
+        "About one player's type, the largest of any player",
         "Leakage",
         "Individual leakage",
         "Distance to equilibrium",

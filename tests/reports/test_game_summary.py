@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgame.reports.game_summary import GameRun, audit_mapping, summarise_game
+from fedgame.reports.game_notes import run_notes
+from fedgame.reports.game_run import GameRun
+from fedgame.reports.game_summary import audit_mapping, summarise_game
 from tests.reports.game_runs import Built, build_game, change
 
 
@@ -20,6 +22,7 @@ def test_it_says_what_was_played_and_how_far(built: Built) -> None:
         "reason": "the next message could leak more than the budget",
         "strategy": "aggregative",
         "game": "cournot",
+        "game_name": "cournot",
         "rule": "ye",
         "graph": "complete",
         "gradient": "full",
@@ -32,9 +35,24 @@ def test_it_says_what_was_played_and_how_far(built: Built) -> None:
         "budget": 2.0,
         "filter_action": "stop",
         "worst_epsilon": 4.25,
-        "notes": ["One reply was lost."],
     }
     assert {key: summary[key] for key in expected} == expected
+
+
+def test_its_notes_are_those_of_the_page(built: Built) -> None:
+    run = change(built.run, outcome={"exploitability_is_exact": False})
+    notes = summarise_game(run)["notes"]
+    assert notes == run_notes(run)
+    assert "One reply was lost." in notes
+    assert notes[-1].startswith("The exploitability is the largest gain that a search found")
+
+
+def test_a_game_of_ones_own_is_called_by_its_function(built: Built) -> None:
+    own = {"aggregative.name": "python-game", "python-game.function": "my.module:traffic"}
+    summary = summarise_game(
+        GameRun(built.run.result, built.run.audit, {**built.run.config, **own})
+    )
+    assert (summary["game"], summary["game_name"]) == ("python-game", "traffic")
 
 
 def test_it_says_what_leaked(built: Built) -> None:
@@ -51,16 +69,20 @@ def test_it_says_what_leaked(built: Built) -> None:
     theorem = audit.bounds[0].value
     assert bounds["Theorem 1"] == {
         "name": "Theorem 1",
+        "about": "all players",
         "value": theorem[-1],
         "by_iteration": theorem.tolist(),
         "rigorous": True,
+        "worth": "rigorous",
         "covers": "this transcript",
         "source": "what each type would have sent along this transcript",
     }
     sampled = bounds["Theorem 1, every transcript"]
     assert (sampled["rigorous"], sampled["covers"]) == (False, "every transcript")
+    assert (sampled["worth"], bounds["Remark 5"]["worth"]) == ("estimate", "no bound")
     # a bound on single players: one value each, and the largest of them by iteration
     single = {bound.name: bound.value for bound in audit.bounds}["DP of one player"]
+    assert bounds["DP of one player"]["about"] == "one player"
     assert bounds["DP of one player"]["value"] == single[-1].tolist()
     assert bounds["DP of one player"]["by_iteration"] == single.max(axis=1).tolist()
 
@@ -83,6 +105,7 @@ def test_it_says_what_attacks_found(built: Built) -> None:
         },
         "individual_log_gain": audit.individual_bayes_log_gain[-1].tolist(),
         "guesses": audit.guesses.tolist(),
+        "share_right": np.mean(audit.guesses == built.run.result.types),
     }
 
 
@@ -97,6 +120,7 @@ def test_it_says_how_near_the_strategies_came(built: Built) -> None:
     assert summary["exploitability"] == {
         "final": outcome.exploitability[-1],
         "by_iteration": outcome.exploitability.tolist(),
+        "infinite": False,
         "exact": True,
     }
     assert summary["smallest_eigenvalue"] > 0
@@ -123,6 +147,7 @@ def test_what_needs_the_types_is_none_without_them(built: Built) -> None:
     summary = summarise_game(change(built.run, audit={"outcome": None}, types=None))
     assert (summary["error"], summary["exploitability"]) == (None, None)
     assert summary["attack"]["gradient_matching"] is None
+    assert summary["attack"]["bayes"]["share_right"] is None
     several = summarise_game(change(built.run, outcome={"error": None, "attack": None}))
     assert several["error"] is None
     assert several["attack"]["gradient_matching"] is None
@@ -153,7 +178,8 @@ def test_only_an_enforced_budget_is_one(built: Built) -> None:
     assert built.run.budget == 2.0
     measured = build_game(rounds=1, pml_filter__action="measure").run
     assert measured.budget is None
-    assert summarise_game(measured)["filter_action"] == "measure"
+    summary = summarise_game(measured)
+    assert (summary["filter_action"], summary["budget"]) == ("measure", None)
     assert GameRun(built.run.result, built.run.audit, {}).budget is None
 
 

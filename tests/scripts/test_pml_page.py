@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from fedgame import config
+from fedgame.games.aggregative.schedules import parse_schedule
+from fedgame.games.aggregative.transcript import FILE, read_recording
 from fedgame.runner import run_in_process
 from scripts import pml_attacks, pml_correlation, pml_settings, pml_stopping
 from scripts.pml_settings import RESULTS, ROOT
@@ -65,6 +67,58 @@ def test_the_game_of_ones_own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     gains = summary["exploitability"]["by_iteration"]
     assert gains[-1] < gains[0] / 5
     assert summary["exploitability"]["exact"] is False
+
+
+def test_the_quadratic_game_of_ones_own_is_solved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "roads.py").write_text(_block("own quadratic game"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    flat = tomllib.loads(_block("own experiment"))
+    assert 'function = "roads:roads"' in TEXT
+    keys = {key: flat[key] for key in ("strategy", "num-clients", "rounds")} | {
+        "aggregative.name": "python-game",
+        "aggregative.noise": "0.1",
+        "aggregative.step": "0.1",
+        "python-game.function": "roads:roads",
+        "pml-filter.action": "measure",
+        "output-dir": str(tmp_path),
+    }
+    try:
+        summary = run_in_process(config.load(keys), 1, lambda _: None).summary
+    finally:
+        sys.modules.pop("roads", None)
+    assert (summary["status"], summary["game_name"]) == ("finished", "roads")
+    # the pseudo-gradient 2 x_i + delta + x_i/N has the eigenvalue 2 + 1/N but along the mean
+    assert summary["smallest_eigenvalue"] == pytest.approx(2 + 1 / 6)
+    course = summary["error"]["by_iteration"]
+    assert course[-1] < course[0] / 5
+    assert summary["exploitability"]["exact"] is True
+
+
+def test_the_ring_shows_raised_noise(tmp_path: Path) -> None:
+    flat = config.read_toml(ROOT / "experiments" / "aggregative" / "energy-ring.toml")
+    experiment = config.load({**flat, "output-dir": str(tmp_path)})
+    assert experiment.pml_filter.action == "raise-noise"
+    done = run_in_process(experiment, 1, lambda _: None)
+    recording = read_recording(done.folder / FILE)
+    scales = recording.transcript.scales.max(axis=1)
+    raised = scales > recording.schedules.noise * 1.01
+    assert 10 <= raised.sum() < len(raised) - 10
+    assert not raised[:10].any()
+
+
+def test_schedules_are_the_formulas_on_the_page() -> None:
+    row = r'^\| `"((?:power|inverse|geometric):[^"]+)"` \| (.+) \|$'
+    rows = re.findall(row, PAGE, re.MULTILINE)
+    assert len(rows) == 4
+    for text, formula in rows:
+        name, *parameters = text.split(":")
+        values = dict(zip(parameters, (0.5, 2.0, 0.25, 1.5), strict=False))
+        expression = re.sub(r"(?<=\w) (?=[kQ])", "*", formula).replace("^", "**")
+        expected = [eval(expression, {"k": k, **values}) for k in range(4)]
+        schedule = parse_schedule(":".join([name, *map(str, values.values())]))
+        assert schedule.values(4) == pytest.approx(expected)
 
 
 def test_every_preset_is_in_the_table_and_says_what_it_shows() -> None:

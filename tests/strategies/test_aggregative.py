@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Error, Message, RecordDict
 
 from fedgame import config
 from fedgame.accountants.pml import exact_leakage
@@ -287,8 +288,11 @@ def test_a_reply_that_cannot_be_believed_is_left_out(
     later = transcript.messages[1:, 1]
     assert (later == transcript.messages[0, 1]).all()
     assert finished.summary["status"] == "finished"
-    note = "12 messages left their players and did not come"
-    assert any(note in line for line in finished.summary["notes"])
+    note = (
+        "12 of the messages that were asked for did not come, or were rejected (of players 1, 3, "
+        "first in iteration 1). 12 of them had left their players"
+    )
+    assert any(line.startswith(note) for line in finished.summary["notes"])
 
 
 def test_a_player_that_disappears_is_replaced_by_its_last_message(run: Run) -> None:
@@ -418,7 +422,13 @@ def order_of(**changes: Any) -> MessageOrder:
         ({"scales": np.array([2.9])}, r"noise scale 2.9 in iteration 1: the public schedule has 3"),
         ({"players": np.array([2])}, "player 2 is not here"),
         ({"players": np.array([7])}, "player 7 is not here"),
-        ({"first": 1, "heard": np.ones((1, 0, 1, 1))}, "do not follow"),
+        (
+            {"first": 1, "heard": np.ones((1, 0, 1, 1)), "own": np.ones((1, 0, 1))},
+            "do not follow",
+        ),
+        ({"heard": np.ones((1, 1, 5, 1))}, r"the graph forwards \(1, 1\) of each iteration"),
+        ({"heard": np.ones((1, 1, 1, 2)), "own": np.ones((1, 1, 2))}, "the graph forwards"),
+        ({"heard": np.full((1, 1, 1, 1), 1e12)}, r"what was heard leads beyond 1e\+12"),
     ],
 )
 def test_a_player_refuses_what_is_not_public(
@@ -429,6 +439,19 @@ def test_a_player_refuses_what_is_not_public(
     with pytest.raises(InvalidOrder, match=error):
         client.send(order_of(**changes), RecordDict())
     assert not (tmp_path / "run").exists()
+
+
+def test_a_type_must_be_a_whole_number() -> None:
+    for own in (1.7, True, "1"):
+        with pytest.raises(ConfigError, match=r"type = .*must be a whole number"):
+            _ = Node({"type": own}).player_type
+
+
+def test_a_run_is_not_named_like_the_secret(tmp_path: Path) -> None:
+    node = Node({"partition-id": 3, "data": str(tmp_path), "type": 1})
+    client = AggregativeClient(experiment_of({}), node)
+    with pytest.raises(InvalidOrder, match="must be a plain folder name"):
+        client.send(order_of(run_name="secret"), RecordDict())
 
 
 def test_a_player_never_draws_the_same_noise_twice(tmp_path: Path) -> None:
@@ -442,14 +465,29 @@ def test_a_player_never_draws_the_same_noise_twice(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"product-prior.probabilities": "0.5, 0.4"}, "product-prior = .*sum to 1, not 0.9"),
+    (
+        {"product-prior.probabilities": "0.5, 0.4"},
+        r"product-prior.probabilities = '0.5, 0.4': prior of player 0 = .*sum to 1, not 0.9",
+    ),
     ({"product-prior.probabilities": "0.5"}, "must have 2 or 10 for 5 players and 2 types"),
-    ({"aggregative.noise": "power:0:0:1"}, r"noise = 'power:0:0:1': is 0 at iteration 0"),
-    ({"aggregative.noise": "-1"}, r"noise = '-1': is -1 at iteration 0: must be finite and > 0"),
-    ({"aggregative.graph": "1, 0; 0, 1"}, "must have 5 rows of 5 weights"),
+    (
+        {"aggregative.noise": "power:0:0:1"},
+        r"aggregative.noise = 'power:0:0:1': is 0 at iteration 0",
+    ),
+    (
+        {"aggregative.noise": "-1"},
+        r"aggregative.noise = '-1': is -1 at iteration 0: must be > 0, from",
+    ),
+    (
+        {"aggregative.graph": "1, 0; 0, 1"},
+        r"aggregative.graph = '1, 0; 0, 1': must have 5 rows of 5 weights",
+    ),
     ({"aggregative.graph": LINE}, r"weights of player 0 sum to 0\.5: must sum to 1"),
-    ({"aggregative.initial": "20"}, "outside the feasible set"),
-    ({"aggregative.initial": "1, 2"}, "initial has 2 numbers: must have 1, 1 or 5"),
+    (
+        {"aggregative.initial": "20"},
+        r"aggregative.initial = '20.0': strategy of player 0 = .*outside the feasible set",
+    ),
+    ({"aggregative.initial": "1, 2"}, "initial has 2 numbers: must have 1 or 5"),
     ({"num-clients": 1}, "num-clients = 1: must be at least 2 in a game"),
     ({"prior.name": "correlated-prior", "cournot.types": 3}, "has 3 types: this prior is for 2"),
     ({"cournot.cost": "1, 2, 3"}, "cost has 3 numbers"),
@@ -502,4 +540,52 @@ def test_players_that_never_register_stand_at_the_start(run: Run) -> None:
 def test_a_filter_that_measures_sends_everything() -> None:
     assert not PmlFilter(action="measure").is_sequential(
         public_game(experiment_of({"prior.name": "correlated-prior"})).prior
+    )
+
+
+def test_a_player_that_refuses_is_told_of_as_missing(run: Run) -> None:
+    """Nothing left it, so the ledger is silent; the note is not."""
+
+    def hook(message: Message) -> Message:
+        if message.metadata.src_node_id == 2 and not message.has_error():
+            if "messages" in message.content.array_records.get("arrays", ()):
+                return Message(Error(1002, "refused"), reply_to=message)
+        return message
+
+    finished = run({**GAME, "noise-secret": "from-seed"}, hook=hook)
+    note = "14 of the messages that were asked for did not come, or were rejected (of players 1, 3"
+    assert any(line.startswith(note) for line in finished.summary["notes"])
+
+
+def test_what_the_filter_keeps_back_is_told(run: Run) -> None:
+    flat = {
+        **GAME,
+        "rounds": 8,
+        "aggregative.noise": "6",
+        "prior.name": "correlated-prior",
+        "pml-filter.budget": 0.7,
+        "pml-filter.action": "stop",
+    }
+    finished = run(flat)
+    transcript = transcript_of(finished)
+    kept = int((~transcript.sent).sum())
+    assert kept > 0
+    silent = np.flatnonzero(~transcript.sent.all(axis=0)).tolist()
+    note = f"The filter kept back {kept} messages (of player"
+    (line,) = [line for line in finished.summary["notes"] if line.startswith(note)]
+    assert ", ".join(map(str, silent)) in line
+
+
+def test_each_iteration_says_what_it_could_have_leaked(run: Run) -> None:
+    flat = {**GAME, "rounds": 8, "aggregative.noise": "6", "pml-filter.budget": 1.0}
+    finished = run({**flat, "pml-filter.action": "stop"})
+    with (finished.folder / "metrics.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["asked"]) for row in rows] == [5] * len(rows)
+    assert float(rows[0]["possible"]) == 0
+    for row in rows:
+        assert float(row["leakage"]) <= float(row["possible"]) + 1e-12 <= 1.0
+    assert (
+        "any further message could leak more than the budget of 1: up to 1."
+        in (finished.summary["reason"])
     )

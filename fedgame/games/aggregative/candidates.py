@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import numpy as np
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from fedgame.games.best_response import FloatArray
 
-ALLOWED = "must be finite numbers parted by commas, such as '0.5, 1'"
+LARGEST = 1e12
+"""Numbers of a game, in absolute value: their squares and sums have to be numbers too."""
+
+MOST_ENTRIES = 2 * 10**7
+"""Most entries of an array over players and types: some of them are in memory at once."""
+
+ALLOWED = f"must be numbers from {-LARGEST:g} to {LARGEST:g} parted by commas, such as '0.5, 1'"
 
 
 def _parse_numbers(value: object) -> tuple[float, ...]:
@@ -28,12 +34,14 @@ def _parse_numbers(value: object) -> tuple[float, ...]:
         numbers = tuple(float(part) for part in parts)
     except (TypeError, ValueError):
         raise ValueError(ALLOWED) from None
-    if not all(math.isfinite(number) for number in numbers):
+    if not all(abs(number) <= LARGEST for number in numbers):
         raise ValueError(ALLOWED)
     return numbers
 
 
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_parse_numbers)]
+
+Number: TypeAlias = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,17 @@ class Candidates:
     dimension: int
     per_player: bool
     rng: np.random.Generator
+
+    def __post_init__(self) -> None:
+        """Check that everything fits into memory."""
+        types, dimension = self.num_types, self.dimension
+        entries = self.num_players * types * dimension * max(types, dimension)
+        if entries > MOST_ENTRIES:
+            raise ValueError(
+                f"dimension = {dimension}: {self.num_players} players of {types} types in so many "
+                f"dimensions make arrays of {entries:.3g} numbers, at most {MOST_ENTRIES:g} are "
+                "allowed"
+            )
 
     def vectors(
         self, name: str, listed: Sequence[float], low: float, high: float, least: float = -math.inf
@@ -110,7 +129,8 @@ class Candidates:
     def _listed(self, name: str, listed: Sequence[float], shape: tuple[int, ...]) -> FloatArray:
         types, size = self.num_types, math.prod(shape[2:])
         if len(listed) not in {types * size, self.num_players * types * size}:
-            counts = f"{types}, {types * size} or {self.num_players * types * size}"
+            *first, last = sorted({types, types * size, self.num_players * types * size})
+            counts = f"{', '.join(map(str, first))} or {last}" if first else str(last)
             raise ValueError(
                 f"{name} has {len(listed)} numbers: must have {counts} for {self.num_players} "
                 f"players, {types} types and dimension {self.dimension}"

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedgame.games.aggregative.candidates import Candidates, Numbers
+from fedgame.games.aggregative.candidates import LARGEST, Candidates, Number, Numbers
 from fedgame.games.aggregative.quadratic import QuadraticGame
 from fedgame.games.aggregative.sets import Box, Everywhere
 
@@ -43,17 +43,17 @@ class Cournot:
 
     dimension: int = Field(default=1, ge=1, le=1000)
     types: int = Field(default=2, ge=1, le=1000)
-    price: float = 10.0
-    slope: float = Field(default=3.0, gt=0)
+    price: Number = 10.0
+    slope: float = Field(default=3.0, gt=0, le=LARGEST)
     cost: Numbers = ()
     curvature: Numbers = ()
-    cost_low: float = 0.0
-    cost_high: float = 4.0
-    curvature_low: float = Field(default=0.5, ge=0)
-    curvature_high: float = 1.5
+    cost_low: Number = 0.0
+    cost_high: Number = 4.0
+    curvature_low: float = Field(default=0.5, ge=0, le=LARGEST)
+    curvature_high: Number = 1.5
     per_player: bool = False
     feasible: Literal["none", "box"] = "box"
-    capacity: float = Field(default=10.0, gt=0)
+    capacity: float = Field(default=10.0, gt=0, le=LARGEST)
 
     def build(self, num_players: int, rng: np.random.Generator) -> QuadraticGame:
         """Return the game.

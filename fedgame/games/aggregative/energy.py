@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedgame.games.aggregative.candidates import Candidates, Numbers
+from fedgame.games.aggregative.candidates import LARGEST, Candidates, Number, Numbers
 from fedgame.games.aggregative.quadratic import QuadraticGame
 from fedgame.games.aggregative.sets import Box, Everywhere
 
@@ -43,18 +43,18 @@ class Energy:
 
     dimension: int = Field(default=1, ge=1, le=1000)
     types: int = Field(default=2, ge=1, le=1000)
-    price: float = 1.0
-    slope: float = Field(default=0.5, gt=0)
+    price: Number = 1.0
+    slope: float = Field(default=0.5, gt=0, le=LARGEST)
     demand: Numbers = ()
     weight: Numbers = ()
-    demand_low: float = 4.0
-    demand_high: float = 8.0
-    weight_low: float = Field(default=0.5, ge=0)
-    weight_high: float = 1.5
+    demand_low: Number = 4.0
+    demand_high: Number = 8.0
+    weight_low: float = Field(default=0.5, ge=0, le=LARGEST)
+    weight_high: Number = 1.5
     per_player: bool = False
     feasible: Literal["none", "box"] = "box"
-    least: float = 0.0
-    most: float = 10.0
+    least: Number = 0.0
+    most: Number = 10.0
 
     def build(self, num_players: int, rng: np.random.Generator) -> QuadraticGame:
         """Return the game.
@@ -67,6 +67,8 @@ class Energy:
             ValueError: A list has a length that does not fit or a negative weight, or a range or
                 the box is empty.
         """
+        if self.least > self.most:
+            raise ValueError(f"least = {self.least:g}: must not be above most = {self.most:g}")
         n = self.dimension
         candidates = Candidates(num_players, self.types, n, self.per_player, rng)
         demand = candidates.vectors("demand", self.demand, self.demand_low, self.demand_high)

@@ -147,7 +147,7 @@ def ring(num_players: int) -> WeightedGraph:
         ValueError: There are fewer than three players.
     """
     if num_players < 3:
-        raise ValueError(f"a ring of {num_players} players: needs at least 3")
+        raise ValueError(f"graph: a ring of {num_players} players; needs at least 3")
     own = np.eye(num_players)
     return WeightedGraph((own + np.roll(own, 1, axis=1) + np.roll(own, -1, axis=1)) / 3)
 

@@ -24,12 +24,19 @@ class Follower:
         iteration: The coming iteration.
     """
 
-    def __init__(self, dynamics: Dynamics, players: IntArray | None = None) -> None:
+    def __init__(
+        self,
+        dynamics: Dynamics,
+        players: IntArray | None = None,
+        support: BoolArray | None = None,
+    ) -> None:
         """Stand before iteration 0.
 
         Args:
             dynamics: The public part of the run.
             players: Whom to follow; by default all, in order.
+            support: Which types are possible, shape (N, m); by default all. A player's first
+                possible type stands for those that are not, whose trajectories may lead anywhere.
         """
         game = dynamics.game
         self._dynamics = dynamics
@@ -37,6 +44,9 @@ class Follower:
         self._shape = (len(self.players), game.num_types, game.dimension)
         rows = np.repeat(self.players, game.num_types)
         types = np.tile(np.arange(game.num_types), len(self.players))
+        if support is not None:
+            first = np.argmax(support, axis=1)[rows]
+            types = np.where(support[rows, types], types, first)
         self._costs = game.costs(rows, types)
         self.state: State = dynamics.start(rows)
         self.iteration = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -47,7 +48,7 @@ class ProductPrior:
         if not self.probabilities:
             return product_prior(np.full((num_players, num_types), 1 / num_types))
         rows = _rows("probabilities", self.probabilities, 1, num_players, num_types)
-        return product_prior(rows[0])
+        return _named("probabilities", lambda: product_prior(rows[0]))
 
 
 @dataclass(frozen=True, config=_SECTION)
@@ -90,7 +91,7 @@ class MixturePrior:
         """Return the prior; see `PriorSection`."""
         states = len(self.weights)
         rows = _rows("probabilities", self.probabilities, states, num_players, num_types)
-        return Prior(np.array(self.weights), rows)
+        return _named("probabilities", lambda: Prior(np.array(self.weights), rows))
 
 
 @dataclass(frozen=True, config=_SECTION)
@@ -116,7 +117,17 @@ class TablePrior:
                 "every profile"
             )
         shape = (num_types,) * num_players
-        return table_prior(np.array(self.probabilities).reshape(shape))
+        table = np.array(self.probabilities).reshape(shape)
+        return _named("probabilities", lambda: table_prior(table))
+
+
+def _named(field: str, build: Callable[[], Prior]) -> Prior:
+    """Return what a function builds; name the field first where it refuses, if it does not."""
+    try:
+        return build()
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if text.startswith("weights") else f"{field}: {text}") from None
 
 
 def _rows(

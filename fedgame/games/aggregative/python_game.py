@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, field_validator
 from pydantic.dataclasses import dataclass
 
 from fedgame.games.aggregative.base import AggregativeGame
@@ -25,7 +26,14 @@ class PythonGame:
 
     name: ClassVar[str] = "python-game"
 
-    function: str = Field(default="", pattern=r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$")
+    function: str = ""
+
+    @field_validator("function")
+    @classmethod
+    def _names_a_function(cls, value: str) -> str:
+        if value and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+            raise ValueError('must be "package.module:name"')
+        return value
 
     def build(self, num_players: int, rng: np.random.Generator) -> AggregativeGame:
         """Return the game.
@@ -59,4 +67,31 @@ class PythonGame:
             raise ValueError(
                 f"{called}: made a game of {game.num_players} players, {num_players} are wanted"
             )
+        try:
+            _try_out(game)
+        except Exception as error:
+            text = f"{called}: its costs do not work at the feasible point nearest 0 ({error})"
+            raise ValueError(text) from error
         return game
+
+
+def _try_out(game: AggregativeGame) -> None:
+    """Evaluate each candidate once.
+
+    Raises:
+        ValueError: A cost or a gradient has another shape than it should, or is not finite.
+    """
+    players = np.repeat(np.arange(game.num_players), game.num_types)
+    types = np.tile(np.arange(game.num_types), game.num_players)
+    costs, shape = game.costs(players, types), (len(players), game.dimension)
+    x = game.feasible.project(np.zeros(shape))
+    found = {
+        "value": (costs.value(x, x), shape[:1]),
+        "own_gradient": (costs.own_gradient(x, x), shape),
+        "aggregate_gradient": (costs.aggregate_gradient(x, x), shape),
+    }
+    for name, (array, wanted) in found.items():
+        if np.shape(array) != wanted:
+            raise ValueError(f"{name} has shape {np.shape(array)}, must be {wanted}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} is not finite")

@@ -48,7 +48,7 @@ class Referee:
                 f"{players} and {types}"
             )
         self._dynamics, self._prior, self._filter = dynamics, prior, pml_filter
-        self._follower = Follower(dynamics)
+        self._follower = Follower(dynamics, support=prior.support)
         self._logs = np.zeros((players, types))
         self.latest = np.array(dynamics.initial, dtype=np.float64)
         self._messages: list[FloatArray] = []
@@ -127,6 +127,8 @@ class Referee:
         self._came[players] = True
         densities = log_densities(self.latest, self._follower.next_messages, self._used)
         self._logs[players] += densities[players]
+        # differences are all that counts, and those of small numbers are exact for longer
+        self._logs = self._prior.centred(self._logs)
 
     def close(self) -> None:
         """End the iteration: what did not come is replaced by its sender's last message."""
@@ -152,6 +154,11 @@ class Referee:
         past = np.stack(self._messages[first:]) if first < self.iteration else self._nothing()
         heard = self._dynamics.graph.heard(past, players)
         return np.swapaxes(heard, 0, 1).copy(), np.swapaxes(past[:, players], 0, 1).copy()
+
+    @property
+    def noise_used(self) -> float:
+        """The largest scale of a message of the last iteration that is closed; 0 without any."""
+        return float(self._scales[-1][self._sent[-1]].max(initial=0.0))
 
     def transcript(self) -> Transcript:
         """Return the transcript of the iterations that are closed."""

@@ -18,6 +18,10 @@ FORMS = (
 )
 
 
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Numbers of a schedule: what is added, multiplied and divided by them has to be a number too."""
+
+
 class Schedule(Protocol):
     """A sequence of positive numbers, at iterations k = 0, 1, ..."""
 
@@ -99,7 +103,7 @@ class Schedules:
     def __post_init__(self) -> None:
         """Check the lengths."""
         lengths = self.noise.shape, self.step.shape, self.gamma.shape
-        messages = len(self)
+        messages = self.noise.size
         if messages < 1 or lengths != ((messages,), (messages - 1,), (messages - 1,)):
             raise ValueError(f"schedules of shapes {lengths}: must be (K,), (K - 1,) and (K - 1,)")
 
@@ -168,8 +172,9 @@ def _checked(formula: Callable[[FloatArray], FloatArray], count: int) -> FloatAr
     """Return a formula at k = 0 to count - 1, if it is positive there."""
     with np.errstate(all="ignore"):  # what is not finite is refused just below
         values = np.asarray(formula(np.arange(count, dtype=np.float64)))
-    bad = ~(np.isfinite(values) & (values > 0))
+    bad = ~((values >= SMALLEST) & (values <= LARGEST))
     if bad.any():
         k = int(np.argmax(bad))
-        raise ValueError(f"is {values[k]:g} at iteration {k}: must be finite and > 0")
+        allowed = f"must be > 0, from {SMALLEST:g} to {LARGEST:g}"
+        raise ValueError(f"is {values[k]:g} at iteration {k}: {allowed}")
     return values

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BeforeValidator, ConfigDict
 from pydantic.dataclasses import dataclass
 
-from fedgame.games.aggregative.base import AggregativeGame
+from fedgame.games.aggregative.base import AggregativeGame, check_feasible
 from fedgame.games.aggregative.candidates import Numbers
 from fedgame.games.aggregative.dynamics import Dynamics
 from fedgame.games.aggregative.graphs import parse_graph
@@ -79,11 +79,17 @@ class Aggregative:
     def _initial(self, game: AggregativeGame) -> FloatArray:
         players, n = game.num_players, game.dimension
         if len(self.initial) not in {0, 1, n, players * n}:
+            *first, last = sorted({1, n, players * n})
             raise ValueError(
-                f"initial has {len(self.initial)} numbers: must have 1, {n} or {players * n} for "
-                f"{players} players in dimension {n}"
+                f"initial has {len(self.initial)} numbers: must have "
+                f"{', '.join(map(str, first))} or {last} for {players} players in dimension {n}"
             )
         listed = self.initial or (0.0,)
         rows = np.reshape(listed, (-1, n)) if len(listed) > 1 else np.array(listed)
         start = np.array(np.broadcast_to(rows, (players, n)))
-        return start if self.initial else game.feasible.project(start)
+        if not self.initial:
+            return game.feasible.project(start)
+        try:
+            return check_feasible(game, start)
+        except ValueError as error:
+            raise ValueError(f"initial: {error}") from None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgame.errors import RunFailed
 from fedgame.games.aggregative.schedules import Schedules
@@ -96,29 +97,26 @@ def read_recording(path: Path) -> Recording:
         OSError: The file cannot be read.
         ValueError: It is no such file.
     """
+    content = path.read_bytes()
     try:
-        # opened here, since np.load leaves a file open that turns out to be damaged
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            found = {name: file[name] for name in ARRAYS}
-    except (KeyError, EOFError, zipfile.BadZipFile, zlib.error, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: is no transcript ({error})") from error
-    numbers = {name: _floats(path, name, found[name]) for name in ARRAYS if name != "sent"}
-    if found["sent"].dtype != np.bool_:
-        raise ValueError(f"{path}: sent has dtype {found['sent'].dtype}, must be bool")
-    try:
-        return Recording(
-            Transcript(numbers["o"], numbers["scales"], found["sent"]),
-            numbers["initial"],
-            Schedules(numbers["noise"], numbers["step"], numbers["gamma"]),
-        )
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return _recording({name: file[name] for name in ARRAYS})
+    except Exception as error:  # a damaged archive can make its readers raise anything
+        text = str(error) or type(error).__name__
+        raise ValueError(f"{path}: is no transcript ({text})") from error
 
 
-def _floats(path: Path, name: str, array: FloatArray) -> FloatArray:
-    if array.dtype != np.float64:
-        raise ValueError(f"{path}: {name} has dtype {array.dtype}, must be float64")
-    return array
+def _recording(found: Mapping[str, NDArray[Any]]) -> Recording:
+    for name in ARRAYS:
+        dtype = np.bool_ if name == "sent" else np.float64
+        if found[name].dtype != dtype:
+            wanted = np.dtype(dtype).name
+            raise ValueError(f"{name} has dtype {found[name].dtype}, must be {wanted}")
+    return Recording(
+        Transcript(found["o"], found["scales"], found["sent"]),
+        found["initial"],
+        Schedules(found["noise"], found["step"], found["gamma"]),
+    )
 
 
 def write_recording(path: Path, recording: Recording) -> None:

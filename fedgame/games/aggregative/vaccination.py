@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fedgame.games.aggregative.candidates import Candidates, Numbers
+from fedgame.games.aggregative.candidates import Candidates, Number, Numbers
 from fedgame.games.aggregative.quadratic import QuadraticGame
 from fedgame.games.aggregative.sets import Box, Everywhere, KnownSet, Simplex
 from fedgame.games.best_response import FloatArray
@@ -45,10 +45,10 @@ class Vaccination:
     types: int = Field(default=2, ge=1, le=1000)
     a: Numbers = ()
     b: Numbers = ()
-    a_low: float = 0.0
-    a_high: float = 1.0
-    b_low: float = 0.0
-    b_high: float = 2.0
+    a_low: Number = 0.0
+    a_high: Number = 1.0
+    b_low: Number = 0.0
+    b_high: Number = 2.0
     per_player: bool = False
     feasible: Literal["none", "box", "simplex"] = "box"
 

@@ -76,15 +76,15 @@ def test_a_table_changes_the_last_players_type_first() -> None:
     ("name", "settings", "error"),
     [
         ("product-prior", {"probabilities": "0.5, 0.6"},
-         r"^prior of player 0 = \[0\.5, 0\.6\]: must be >= 0 and sum to 1, not 1\.1$"),
+         r"^probabilities: prior of player 0 = \[0\.5, 0\.6\]: must be >= 0 and sum to 1, not 1\."),
         ("product-prior", {"probabilities": "0.5, 0.5, 1.5, -0.5"},
-         r"^prior of player 1 = \[1\.5, -0\.5\]: must be >= 0"),
+         r"^probabilities: prior of player 1 = \[1\.5, -0\.5\]: must be >= 0"),
         ("product-prior", {"probabilities": "0.2, 0.3, 0.5"},
          "^probabilities has 3 numbers: must have 2 or 4 for 2 players and 2 types$"),
         ("mixture-prior", {"weights": "0.5, 0.6", "probabilities": "1, 0, 0, 1"},
          r"^weights = \[0\.5, 0\.6\]: must be >= 0 and sum to 1, not 1\.1$"),
         ("mixture-prior", {"weights": "0.5, 0.5", "probabilities": "1, 0, 0, 0.9"},
-         r"^prior of component 1, player 0 = \[0\.0, 0\.9\]: .* not 0\.9$"),
+         r"^probabilities: prior of component 1, player 0 = \[0\.0, 0\.9\]: .* not 0\.9$"),
         ("mixture-prior", {"weights": "0.5, 0.5"},
          "^probabilities has 2 numbers: must have 4 or 8 for 2 players and 2 types$"),
         ("mixture-prior", {"weights": "", "probabilities": ""},
@@ -93,7 +93,7 @@ def test_a_table_changes_the_last_players_type_first() -> None:
          r"^probabilities has 0 numbers: must have 2\^2, one for every profile$"),
         ("table-prior", {"probabilities": "0.5, 0.25, 0.25"}, r"has 3 numbers: must have 2\^2"),
         ("table-prior", {"probabilities": "0.5, 0.25, 0.25, 0.25"},
-         r"^table: must be >= 0 and sum to 1, not 1\.25$"),
+         r"^probabilities: table: must be >= 0 and sum to 1, not 1\.25$"),
     ],
 )  # fmt: skip
 def test_what_is_no_prior_is_refused_in_one_line(
@@ -119,9 +119,21 @@ def test_a_table_for_many_players_is_refused_at_once() -> None:
     [
         *(("correlated-prior", {"alpha": value}, "alpha") for value in (0, 1, float("nan"))),
         *(("correlated-prior", {"beta": value}, "beta") for value in (0, 1, -0.1)),
-        ("product-prior", {"probabilities": "half"}, "must be finite numbers parted by commas"),
-        ("table-prior", {"probabilities": "0.5, nan"}, "must be finite numbers parted by commas"),
-        ("mixture-prior", {"weights": "1; 0"}, "must be finite numbers parted by commas"),
+        (
+            "product-prior",
+            {"probabilities": "half"},
+            "must be numbers from -1e\\+12 to 1e\\+12 parted by commas",
+        ),
+        (
+            "table-prior",
+            {"probabilities": "0.5, nan"},
+            "must be numbers from -1e\\+12 to 1e\\+12 parted by commas",
+        ),
+        (
+            "mixture-prior",
+            {"weights": "1; 0"},
+            "must be numbers from -1e\\+12 to 1e\\+12 parted by commas",
+        ),
     ],
 )
 def test_settings_out_of_range_are_refused_by_name(

@@ -14,6 +14,7 @@ from fedgame.games.aggregative.quadratic import QuadraticGame
 SOURCE = """
 import numpy as np
 from fedgame.games.aggregative.quadratic import QuadraticGame
+from fedgame.games.aggregative.sets import Box
 
 class Halves:
     num_players = 3
@@ -30,6 +31,34 @@ def halves(num_players, rng):
 
 def nothing(num_players, rng):
     pass
+
+class Costs:
+    def __init__(self, rows, wrong):
+        self.rows, self.wrong = rows, wrong
+
+    def value(self, x, aggregate):
+        return (x * aggregate).sum(axis=-1)
+
+    def own_gradient(self, x, aggregate):
+        return np.zeros(self.rows) if self.wrong == "shape" else x + np.inf
+
+    def aggregate_gradient(self, x, aggregate):
+        return x
+
+class Whole:
+    dimension, num_types, feasible = 1, 2, Box()
+
+    def __init__(self, num_players, wrong):
+        self.num_players, self.wrong = num_players, wrong
+
+    def costs(self, players, types):
+        return Costs(len(players), self.wrong)
+
+def flat(num_players, rng):
+    return Whole(num_players, "shape")
+
+def infinite(num_players, rng):
+    return Whole(num_players, "inf")
 
 def broken(num_players, rng):
     return rng.no_such_method()
@@ -70,6 +99,11 @@ def test_it_is_made_from_the_number_of_players_and_the_public_generator() -> Non
         ("games_of_my_own:np", "^function = 'games_of_my_own:np': is no function$"),
         ("games_with_a_slip:game", r"cannot be imported \(SyntaxError"),
         ("games_of_my_own:broken", "'games_of_my_own:broken': raised AttributeError: .*no_such"),
+        (
+            "games_of_my_own:flat",
+            r"costs do not work at .* \(own_gradient has shape \(6,\), must be \(6, 1\)\)$",
+        ),
+        ("games_of_my_own:infinite", r"costs do not work .*own_gradient is not finite\)$"),
         ("games_of_my_own:two", "made a game of 2 players, 3 are wanted$"),
         ("games_of_my_own:halves", "what it returns has no dimension, feasible, costs$"),
         ("games_of_my_own:nothing", "returns has no num_players, dimension, num_types, feasible"),
@@ -85,5 +119,5 @@ def test_what_is_no_game_is_refused_in_one_line(function: str, error: str) -> No
     "function", ["game", "module:", ":game", "a b:c", "a:b:c", "a:b.c", "a;b:c"]
 )
 def test_what_names_no_function_is_refused(function: str) -> None:
-    with pytest.raises(ValidationError, match="function"):
+    with pytest.raises(ValidationError, match=r"must be .package.module:name."):
         PythonGame(function=function)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,13 @@ from fedgame.accountants.pml_prior import Prior
 from fedgame.accountants.pml_prior_forms import correlated_prior, product_prior
 from fedgame.games.aggregative.dynamics import Dynamics, Rule
 from fedgame.games.aggregative.graphs import CompleteGraph, Graph, WeightedGraph, ring
-from fedgame.games.aggregative.likelihood import log_likelihoods, trajectories
+from fedgame.games.aggregative.likelihood import (
+    Follower,
+    log_densities,
+    log_likelihoods,
+    trajectories,
+)
+from fedgame.games.aggregative.quadratic import QuadraticGame
 from fedgame.games.aggregative.referee import Referee, sensitivities
 from fedgame.games.aggregative.settings import Aggregative
 from fedgame.games.aggregative.vaccination import Vaccination
@@ -21,6 +29,7 @@ from tests.games.aggregative.cases import LINE
 
 PLAYERS = 3
 MEASURE = PmlFilter(action="measure")
+UNSURE = product_prior([[0.5, 0.5]] * 2)
 
 
 def dynamics_of(rule: Rule = "ye", graph: Graph | None = None) -> Dynamics:
@@ -114,3 +123,38 @@ def test_nothing_was_said_yet() -> None:
     # message 0 shows x_0, which is public
     assert referee.decide().worst == 0
     assert not referee.has_diverged
+
+
+def test_a_type_that_nobody_has_may_lead_anywhere() -> None:
+    """Its trajectory grows beyond all numbers; those of the others are followed all the same."""
+    curvature = np.array([1.0, 1e6])[:, None, None]
+    game = QuadraticGame.of(np.ones((2, 2, 1)), curvature=curvature)
+    dynamics = Aggregative(noise="1", step="0.5", initial=(1.0,)).dynamics(game, 80)
+    rng = np.random.default_rng(0)
+    for prior, diverges in ((product_prior([[1.0, 0.0]] * 2), False), (UNSURE, True)):
+        referee = Referee(dynamics, prior, MEASURE)
+        while referee.iteration < 80 and not referee.has_diverged:
+            referee.hear(np.arange(2), rng.laplace(size=(2, 1)), 1.0)
+            referee.close()
+        assert referee.has_diverged == diverges
+        if not diverges:
+            assert referee.leakage == 0
+
+
+def test_what_messages_add_is_not_lost_in_a_long_run() -> None:
+    """Sums of many likelihoods, taken as they come, would be off by 10^-5 here."""
+    game = QuadraticGame.of(np.tile([[[1.0, 2.0], [3.0, 1.0]]], (3, 1, 1)))
+    dynamics = Aggregative(noise="1", step="1e-4").dynamics(game, 999)
+    prior = product_prior([[0.3, 0.7]] * 3)
+    referee, follower = Referee(dynamics, prior, MEASURE), Follower(dynamics)
+    rng, added = np.random.default_rng(3), []
+    for k in range(1000):
+        messages = rng.uniform(1e8, 2e8, size=(3, 2))
+        added.append(log_densities(messages, follower.next_messages, 1.0))
+        referee.hear(np.arange(3), messages, 1.0)
+        referee.close()
+        if k < 999:
+            follower.advance(messages)
+    exact = np.apply_along_axis(math.fsum, 0, np.array(added))
+    assert referee.leakage == pytest.approx(exact_leakage(prior, exact), abs=3e-6)
+    assert referee.leakage > 0.005

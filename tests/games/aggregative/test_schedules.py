@@ -39,11 +39,11 @@ def test_what_is_no_schedule_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("noise", "error"),
     [
-        ("0", "is 0 at iteration 0: must be finite and > 0"),
+        ("0", "is 0 at iteration 0: must be > 0, from 1e-30"),
         ("power:0:1:1", "is 0 at iteration 0"),
         ("power:1:-0.5:1", "is 0 at iteration 2"),
         ("power:1:1:-1", "is inf at iteration 0"),
-        ("geometric:1:1e-200", "is 0 at iteration 2"),
+        ("geometric:1:1e-200", "is 1e-200 at iteration 1"),
         ("1, -1, 1, 1", "is -1 at iteration 1"),
         ("1, 2, 3", "3 numbers listed: 4 iterations need as many"),
         ("x", "must be"),

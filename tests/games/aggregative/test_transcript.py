@@ -124,6 +124,33 @@ def test_a_file_cut_short_or_damaged_is_refused(tmp_path: Path) -> None:
         assert "\n" not in str(found.value)
 
 
+def refusal(path: Path) -> str:
+    """Return why a file is refused; nothing where the damage does not show."""
+    try:
+        read_recording(path)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_the_damage_the_answer_is_one_line(tmp_path: Path, seed: int) -> None:
+    """Archives can be broken in ways that make their readers raise almost anything."""
+    path, whole = tmp_path / "t.npz", bytearray(recording().to_bytes())
+    rng = np.random.default_rng(seed)
+    for _ in range(150):
+        content = bytearray(whole)
+        for place in rng.integers(len(whole), size=rng.integers(1, 6)).tolist():
+            content[place] = int(rng.integers(256))
+        path.write_bytes(bytes(content))
+        assert "\n" not in refusal(path)
+
+
+def test_a_schedule_without_an_axis_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is no transcript .*schedules of shapes"):
+        read_recording(written(tmp_path / "t.npz", noise=np.array(1.0)))
+
+
 def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_recording(tmp_path / "t.npz")
