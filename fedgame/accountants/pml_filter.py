@@ -121,8 +121,8 @@ class PmlFilter:
         action: What to do where the planned noise could leak more than the budget: "stop" sends
             nothing, "raise-noise" sends with the smallest larger scale that fits, which there is as
             long as the leakage so far is below the budget (and at most a million times the plan);
-            it is greedy: one message may use up nearly all that is left. And "measure" sends all the
-            same: nothing is enforced.
+            it is greedy: one message may use up nearly all that is left; "measure" enforces nothing
+            and sends everything.
         order: Whether players send all at once ("simultaneous"), or one after the other, each
             decision knowing the messages before it ("sequential"); "auto" is simultaneous for
             independent types and sequential for all others, for which only that is exact.

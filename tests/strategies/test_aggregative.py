@@ -547,10 +547,10 @@ def test_a_player_that_refuses_is_told_of_as_missing(run: Run) -> None:
     """Nothing left it, so the ledger is silent; the note is not."""
 
     def hook(message: Message) -> Message:
-        if message.metadata.src_node_id == 2 and not message.has_error():
-            if "messages" in message.content.array_records.get("arrays", ()):
-                return Message(Error(1002, "refused"), reply_to=message)
-        return message
+        other = message.metadata.src_node_id != 2 or message.has_error()
+        if other or "messages" not in message.content.array_records.get("arrays", ()):
+            return message
+        return Message(Error(1002, "refused"), reply_to=message)
 
     finished = run({**GAME, "noise-secret": "from-seed"}, hook=hook)
     note = "14 of the messages that were asked for did not come, or were rejected (of players 1, 3"
