@@ -18,9 +18,8 @@ from pydantic import ValidationError
 
 from fedgame.accountants import ACCOUNTANTS
 from fedgame.accountants.base import Accountant
-from fedgame.accountants.lsi import LsiAccountant
 from fedgame.accountants.pml_filter import PmlFilter
-from fedgame.errors import AccountingError, ConfigError
+from fedgame.errors import ConfigError
 from fedgame.games import GAMES
 from fedgame.games.aggregative import AGGREGATIVE, PRIORS
 from fedgame.games.aggregative.settings import Aggregative
@@ -28,10 +27,10 @@ from fedgame.games.privacy.population import Population
 from fedgame.games.procurement import PROCUREMENT
 from fedgame.games.procurement.settings import Procurement
 from fedgame.mechanisms import MECHANISMS
-from fedgame.mechanisms.jko import Jko
 from fedgame.partitions import PARTITIONS
 from fedgame.registry import Registry
 from fedgame.reports.run_folder import toml_value
+from fedgame.strategies.accounting import contraction_accountant, lsi_accountant
 from fedgame.strategies.consistency import check_together
 from fedgame.strategies.settings import Accounting, Experiment, RunSettings, Scalar, Training
 from fedgame.tasks import TASKS
@@ -258,19 +257,10 @@ def accountant(name: str, experiment: Experiment) -> Accountant:
 
     Raises:
         ConfigError: No accountant has that name.
-        AccountingError: The paper's claim was asked for a mechanism that is not entropic.
+        AccountingError: One of the entropic mechanism was asked for another one.
     """
-    cls = ACCOUNTANTS.get(name)
-    if cls is not LsiAccountant:
-        return cls()
-    mechanism = experiment.mechanism
-    if not isinstance(mechanism, Jko):
-        raise AccountingError("lsi: the paper's claim exists for the entropic mechanism (jko) only")
-    return LsiAccountant(
-        tau=mechanism.tau,
-        prior_std=mechanism.prior_std,
-        variance_penalty=mechanism.lambda_,
-        gradient_bound=experiment.training.clipping_norm,
-        dimension=sum(p.numel() for p in experiment.task.module().parameters()),
-        num_clients=experiment.run.num_clients,
-    )
+    if name == "lsi":
+        return lsi_accountant(experiment)
+    if name == "contraction":
+        return contraction_accountant(experiment)
+    return ACCOUNTANTS.get(name)()

@@ -11,6 +11,7 @@ ACCOUNTANTS: Registry[Accountant] = Registry(
         "rdp": "fedgame.accountants.rdp:RdpAccountant",
         "pld": "fedgame.accountants.pld:PldAccountant",
         "order2": "fedgame.accountants.order2:Order2Accountant",
+        "contraction": "fedgame.accountants.contraction:ContractionAccountant",
         "lsi": "fedgame.accountants.lsi:LsiAccountant",
     },
 )

@@ -56,7 +56,10 @@ def ledger(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
     *,
     accountant: Annotated[
-        str, typer.Option(metavar="NAME", help="pld, rdp, order2, or the paper's claim lsi.")
+        str,
+        typer.Option(
+            metavar="NAME", help="pld, rdp, order2, contraction, or the paper's claim lsi."
+        ),
     ] = "pld",
     delta: Annotated[
         float | None, typer.Option(help="Delta of the epsilons.", show_default="the run's")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import norm
 from typer.testing import CliRunner
 
 from fedgame.accountants import ACCOUNTANTS
@@ -16,6 +19,9 @@ from fedgame.ledger.purchases import Purchase
 from fedgame.ledger.replay import LEDGER_FILE
 from fedgame.ledger.store import Ledger
 from tests.support import Run
+
+GENERAL = sorted(set(ACCOUNTANTS) - {"contraction"})
+"""The accountants that can be asked about any run."""
 
 
 def audit(*arguments: str) -> dict[str, Any]:
@@ -40,7 +46,7 @@ def test_an_audit_repeats_what_the_run_reported(run: Run, name: str) -> None:
 
 
 def test_every_accountant_can_be_asked(folder: Path) -> None:
-    for name in ACCOUNTANTS:
+    for name in GENERAL:
         result = audit(str(folder), "--accountant", name)
         assert result["accountant"] == name
         assert all(0 <= client["delta_at_epsilon_1"] <= 1 for client in result["clients"])
@@ -78,7 +84,7 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_accountant_is_named(folder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"moments.*allowed: lsi, order2, pld, rdp"):
+    with pytest.raises(ConfigError, match=r"moments.*allowed: contraction, lsi, order2, pld, rdp"):
         audit(str(folder), "--accountant", "moments")
 
 
@@ -106,7 +112,7 @@ def bought(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", sorted(ACCOUNTANTS))
+@pytest.mark.parametrize("name", GENERAL)
 def test_what_was_bought_stands_beside_what_was_spent(bought: Path, name: str) -> None:
     result = audit(str(bought), "--accountant", name)
     clients = {client["id"]: client for client in result["clients"]}
@@ -146,3 +152,43 @@ def test_the_papers_claim_is_refused_for_a_game(run: Run) -> None:
     result = CliRunner().invoke(app, ["audit", str(folder), "--accountant", "lsi"])
     assert isinstance(result.exception, AccountingError)
     assert "entropic" in str(result.exception)
+
+
+LOCAL: dict[str, Any] = {
+    "cell": "mfep",
+    "rounds": 3,
+    "training.neighbours": "client",
+    "training.local-steps": 8,
+    "jko.tau": 0.1,
+    "jko.strength": 3.0,
+    "jko.sinkhorn": False,
+}
+
+
+def test_local_runs_of_which_the_last_state_is_sent_cost_less_by_contraction(run: Run) -> None:
+    """mu of R runs of K steps with c = 1 - tau s, written out."""
+    folder = str(run(LOCAL).folder)
+    found = audit(folder, "--accountant", "contraction", "--delta", "1e-5")
+    all_steps = audit(folder, "--accountant", "pld", "--delta", "1e-5")
+    z, c = np.sqrt(2 * 3.0 / 0.1), 1 - 0.1 * 3.0
+    mu = np.sqrt(3 * (1 - c**8) / (1 + c**8) * (1 + c) / (1 - c)) / z
+    for client, other in zip(found["clients"], all_steps["clients"], strict=True):
+        expected = norm.cdf(mu / 2 - 1 / mu) - np.e * norm.cdf(-mu / 2 - 1 / mu)
+        assert client["delta_at_epsilon_1"] == pytest.approx(expected, rel=1e-6)
+        assert client["epsilon"] < other["epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"jko.sinkhorn": True}, "contraction: .*Sinkhorn"),
+        ({"training.neighbours": "client-replace"}, "client-replace"),
+        ({"training.neighbours": "example"}, "contraction: "),
+        ({"cell": "dp-sgd"}, r"exists for the entropic mechanism \(jko\) only"),
+    ],
+)
+def test_contraction_refuses_with_the_reason(run: Run, change: dict[str, Any], reason: str) -> None:
+    folder = str(run({**LOCAL, **change}).folder)
+    result = CliRunner().invoke(app, ["audit", folder, "--accountant", "contraction"])
+    assert isinstance(result.exception, AccountingError)
+    assert re.search(reason, str(result.exception))

@@ -1,0 +1,57 @@
+"""Accountants that need to know more of an experiment than its ledger says."""
+
+from __future__ import annotations
+
+from fedgame.accountants.contraction import ContractionAccountant
+from fedgame.accountants.lsi import LsiAccountant
+from fedgame.errors import AccountingError
+from fedgame.mechanisms.jko import Jko
+from fedgame.strategies.settings import Experiment
+
+
+def lsi_accountant(experiment: Experiment) -> LsiAccountant:
+    """Return the MFPG paper's claim for an experiment.
+
+    Raises:
+        AccountingError: Its mechanism is not entropic.
+    """
+    mechanism = _entropic("lsi: the paper's claim", experiment)
+    return LsiAccountant(
+        tau=mechanism.tau,
+        prior_std=mechanism.prior_std,
+        variance_penalty=mechanism.lambda_,
+        gradient_bound=experiment.training.clipping_norm,
+        dimension=sum(p.numel() for p in experiment.task.module().parameters()),
+        num_clients=experiment.run.num_clients,
+    )
+
+
+def contraction_accountant(experiment: Experiment) -> ContractionAccountant:
+    """Return the accountant of local runs of which only the last state is sent.
+
+    Every local run starts from the broadcast model, and xbar is the mean of a tensor's own entries.
+    A single step is projected after the last one, whatever the projection.
+
+    Raises:
+        AccountingError: Its mechanism is not entropic.
+    """
+    mechanism, steps = (
+        _entropic("contraction: a bound", experiment),
+        experiment.training.local_steps,
+    )
+    projected = "last" if steps == 1 else "every-step"
+    return ContractionAccountant(
+        local_steps=steps,
+        only_last_sent=True,
+        public_start=True,
+        projection=projected if mechanism.sinkhorn else "none",  # type: ignore[arg-type]
+        tau=mechanism.tau,
+        prior_std=mechanism.prior_std,
+        variance_penalty=mechanism.lambda_,
+    )
+
+
+def _entropic(what: str, experiment: Experiment) -> Jko:
+    if not isinstance(experiment.mechanism, Jko):
+        raise AccountingError(f"{what} exists for the entropic mechanism (jko) only")
+    return experiment.mechanism
