@@ -102,7 +102,12 @@ def test_an_off_diagonal_combination_can_be_named() -> None:
     assert (experiment.mechanism.name, experiment.game.name) == ("gaussian", "mean-field")
 
 
-@pytest.mark.parametrize("preset", sorted(ROOT.glob("experiments/**/*.toml")), ids=lambda p: p.stem)
+# what `fedgame solve` reads has keys of its own, and its own tests
+@pytest.mark.parametrize(
+    "preset",
+    [p for p in sorted(ROOT.glob("experiments/**/*.toml")) if p.parent.name != "games"],
+    ids=lambda p: p.stem,
+)
 def test_every_preset_is_valid_and_flat(preset: Path) -> None:
     flat = config.read_toml(preset)
     run = config.load(flat).run
