@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import leakage, local_step, messages, procurement
+from benchmarks import leakage, local_step, messages, procurement, transport
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "leakage": leakage.main,
     "local-step": local_step.main,
     "messages": messages.main,
     "procurement": procurement.main,
+    "transport": transport.main,
 }
 
 

@@ -7,12 +7,18 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.dataclasses import dataclass
 
 from fedgame.mechanisms.base import ClientContext, Release
 from fedgame.mechanisms.gaussian import gaussian_events, noisy_step
-from fedgame.mechanisms.sinkhorn import barycentric_projection, pot_projection
+from fedgame.mechanisms.sinkhorn import (
+    MATRIX_ENTRIES,
+    POT_ENTRIES,
+    barycentric_projection,
+    large_projection,
+    pot_projection,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -38,9 +44,11 @@ class Jko:
             with the fewest examples has this noise multiplier.
         sinkhorn: Whether to project.
         sinkhorn_reg: Regulariser of the transport, over the variance of the tensor's entries.
-        sinkhorn_cap: Tensors with more entries are not projected.
+        sinkhorn_cap: Tensors with more entries are not projected. 512 is the MFPG paper's cap; a
+            larger one lifts it, and the largest, 10^9, projects every tensor. Above 512 entries
+            time and memory are proportional to the number of entries.
         sinkhorn_solver: "symmetric" (one potential), or "pot" (the POT library: the same up to its
-            tolerance, and slow).
+            tolerance, slow, and with matrices of all pairs, so that the cap is at most 4096).
         reading: What the particles are: each tensor's entries.
     """
 
@@ -53,9 +61,20 @@ class Jko:
     noise_multiplier: float = Field(default=0.0, ge=0, le=1e30)
     sinkhorn: bool = True
     sinkhorn_reg: float = Field(default=0.1, gt=0)
-    sinkhorn_cap: int = Field(default=512, ge=2)
+    sinkhorn_cap: int = Field(default=512, ge=2, le=10**9)
     sinkhorn_solver: Literal["symmetric", "pot"] = "symmetric"
     reading: Literal["parameters"] = "parameters"
+
+    @field_validator("sinkhorn_solver")
+    @classmethod
+    def _fits_in_memory(cls, value: str, info: ValidationInfo) -> str:
+        cap = info.data.get("sinkhorn_cap", 0)
+        if value == "pot" and cap > POT_ENTRIES:
+            raise ValueError(
+                f"needs a sinkhorn-cap of at most {POT_ENTRIES}, not {cap}: POT holds matrices of "
+                'all pairs of entries; "symmetric" takes any cap'
+            )
+        return value
 
     @property
     def step_size(self) -> float:
@@ -85,12 +104,16 @@ class Jko:
 
     def _project(self, value: FloatArray, tensor_sizes: Sequence[int]) -> None:
         """Replace each tensor that is small enough by its projection."""
-        projection: Callable[[FloatArray, float], FloatArray] = (
-            barycentric_projection if self.sinkhorn_solver == "symmetric" else pot_projection
-        )
         for tensor in _tensors(tensor_sizes):
-            if 2 <= tensor.stop - tensor.start <= self.sinkhorn_cap:
-                value[:, tensor] = projection(value[:, tensor], self.sinkhorn_reg)
+            size = tensor.stop - tensor.start
+            if 2 <= size <= self.sinkhorn_cap:
+                value[:, tensor] = self._projection(size)(value[:, tensor], self.sinkhorn_reg)
+
+    def _projection(self, size: int) -> Callable[[FloatArray, float], FloatArray]:
+        """Return what projects tensors of one size."""
+        if self.sinkhorn_solver == "pot":
+            return pot_projection
+        return barycentric_projection if size <= MATRIX_ENTRIES else large_projection
 
 
 def _tensors(sizes: Sequence[int]) -> Iterator[slice]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,8 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import norm
 
-from fedgame.mechanisms import sinkhorn
-from fedgame.mechanisms.sinkhorn import barycentric_projection, pot_projection
+from fedgame.mechanisms import sinkhorn, sinkhorn_1d
+from fedgame.mechanisms.sinkhorn import barycentric_projection, large_projection, pot_projection
+from fedgame.mechanisms.sinkhorn_1d import line_projection
+
+Projection = Callable[[np.ndarray, float], np.ndarray]
+
+PROJECTIONS: list[Projection] = [barycentric_projection, large_projection]
 
 
 @pytest.mark.parametrize(("relative_reg", "rho"), [(0.01, 0.9975), (0.1, 0.9753), (1.0, 0.7808)])
@@ -89,17 +95,53 @@ def test_iterations_suffice(seed: int, n: int) -> None:
         np.zeros(4),
     ],
 )
-def test_what_cannot_be_projected_is_returned_as_it_is(x: np.ndarray) -> None:
-    np.testing.assert_array_equal(barycentric_projection(x, 0.1), x)
+@pytest.mark.parametrize("project", PROJECTIONS)
+def test_what_cannot_be_projected_is_returned_as_it_is(project: Projection, x: np.ndarray) -> None:
+    np.testing.assert_array_equal(project(x, 0.1), x)
 
 
-def test_one_bad_set_leaves_the_others_alone() -> None:
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("project", PROJECTIONS)
+def test_one_bad_set_leaves_the_others_alone(project: Projection, bad: float) -> None:
     x = np.random.default_rng(0).normal(size=(3, 8))
-    expected = barycentric_projection(x, 0.1)
-    x[1, 3] = np.nan
-    y = barycentric_projection(x, 0.1)
+    expected = project(x, 0.1)
+    x[1, 3] = bad
+    y = project(x, 0.1)
     np.testing.assert_array_equal(y[[0, 2]], expected[[0, 2]])
     np.testing.assert_array_equal(y[1], x[1])
+
+
+@given(
+    x=hnp.arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(1, 30))),
+    relative_reg=st.sampled_from([1e-300, 1e-4, 0.1, 1e300]),
+)
+@settings(max_examples=100, deadline=None)
+def test_both_projections_treat_every_number_alike(x: np.ndarray, relative_reg: float) -> None:
+    """NaN, infinities, overflowing and vanishing spreads included."""
+    with np.errstate(all="ignore"):
+        deviations = x.std(axis=1, keepdims=True)
+        dense = barycentric_projection(x, relative_reg)
+        ours = large_projection(x, relative_reg)
+        gap = np.abs(ours - dense) / deviations
+    movable = (deviations > 0)[:, 0] & np.isfinite(deviations)[:, 0]
+    np.testing.assert_array_equal(ours[~movable], x[~movable])
+    assert np.all(gap[movable] <= 1e-6 + 1e-12 * np.abs(x[movable]) / deviations[movable])
+
+
+def test_large_sets_are_projected_without_the_matrix() -> None:
+    x = 3.0 + np.random.default_rng(0).standard_t(3, size=(2, 900))
+    ours = large_projection(x, 0.1)
+    for row, own in zip(x, ours, strict=True):
+        np.testing.assert_allclose(own, line_projection(row, 0.1).particles, atol=1e-12)
+    np.testing.assert_allclose(ours, barycentric_projection(x, 0.1), atol=1e-6 * x.std())
+
+
+def test_a_plan_that_is_not_exact_enough_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinkhorn_1d, "BOXES_IN_KERNEL", 1)
+    monkeypatch.setattr(sinkhorn_1d, "MAX_NODES", 11)
+    x = np.random.default_rng(0).normal(size=600)
+    with pytest.raises(ValueError, match=r"relative_reg = 0\.1: the plan of 600 particles"):
+        large_projection(x, 0.1)
 
 
 @pytest.mark.parametrize("n", [2, 5, 20, 127, 128])
@@ -109,6 +151,17 @@ def test_a_sets_bits_do_not_depend_on_the_others(n: int) -> None:
     for k in (0, 1, 70, 149):
         np.testing.assert_array_equal(together[k], barycentric_projection(x[k], 0.1))
         np.testing.assert_array_equal(together[k], barycentric_projection(x[k:], 0.1)[0])
+
+
+@pytest.mark.parametrize("n", [513, 700, 5000])
+def test_a_large_sets_bits_do_not_depend_on_the_others(n: int) -> None:
+    """Neither on how many there are, nor on the array that the sets are cut from."""
+    wide = np.random.default_rng(n).normal(size=(7, n + 10))
+    x = wide[:, 5 : n + 5]
+    together = large_projection(x, 0.1)
+    for k in (0, 3, 6):
+        np.testing.assert_array_equal(together[k], large_projection(x[k], 0.1))
+        np.testing.assert_array_equal(together[k], large_projection(x[k:].copy(), 0.1)[0])
 
 
 def test_pot_is_imported_by_those_who_ask_for_it_only() -> None:
