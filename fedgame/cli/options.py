@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +71,15 @@ class Options:
     def given(self, key: str) -> Given | None:
         """Return a value with its label, None where nobody gave one."""
         return self._given.get(key)
+
+    @contextmanager
+    def writing(self, key: str) -> Iterator[None]:
+        """Turn what the system says of the folder of an option into an error that names it."""
+        try:
+            yield
+        except OSError as error:
+            reason = f"must be a folder that can be written ({error.strerror})"
+            raise self.refuse(key, reason) from error
 
     def refuse(self, key: str, allowed: str) -> FedgameError:
         """Return the error about a key's value, or about its absence."""

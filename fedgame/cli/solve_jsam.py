@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,6 @@ from fedgame.errors import FedgameError
 
 if TYPE_CHECKING:
     from fedgame.cli.jsam_problem import Problem
-    from fedgame.cli.options import Options
 
 
 def jsam(
@@ -129,27 +127,18 @@ def _solve(values: Mapping[str, object], path: Path | None, *, as_json: bool) ->
     problem = read_problem(options)
     folder = options.path("output")
     if folder is not None:
-        with _writing(options):
+        with options.writing("output"):
             folder.mkdir(parents=True, exist_ok=True)
     with Console(stderr=True).status(_waiting(problem)):
         purchase = solve(problem, options)
     if folder is not None:
-        with _writing(options):
+        with options.writing("output"):
             jsam_output.write_files(purchase, folder)
     if as_json:
         text = json.dumps(jsam_output.as_mapping(purchase), indent=2, allow_nan=False)
         sys.stdout.write(text + "\n")
     else:
         jsam_output.print_purchase(Console(), purchase, folder)
-
-
-@contextmanager
-def _writing(options: Options) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = f"must be a folder that can be written ({error.strerror})"
-        raise options.refuse("output", reason) from error
 
 
 def _waiting(problem: Problem) -> str:

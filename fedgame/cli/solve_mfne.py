@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,11 +108,11 @@ def _solve(
     problem = read_problem(experiment, options)
     folder = options.path("output")
     if folder is not None:
-        with _writing(options):
+        with options.writing("output"):
             folder.mkdir(parents=True, exist_ok=True)
     solved = solve(problem)
     if folder is not None:
-        with _writing(options):
+        with options.writing("output"):
             mfne_output.write_files(solved, folder)
     if as_json:
         text = json.dumps(mfne_output.as_mapping(solved), indent=2, allow_nan=False)
@@ -136,12 +135,3 @@ def _experiment(path: Path | None, overrides: Sequence[str], options: Options) -
         allowed = "must be 'mfpg' to solve for a mean-field equilibrium"
         raise ConfigError("strategy", experiment.run.strategy, allowed)
     return experiment
-
-
-@contextmanager
-def _writing(options: Options) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = f"must be a folder that can be written ({error.strerror})"
-        raise options.refuse("output", reason) from error
