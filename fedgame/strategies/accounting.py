@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from fedgame.accountants.contraction import ContractionAccountant
 from fedgame.accountants.lsi import LsiAccountant
 from fedgame.errors import AccountingError
@@ -35,20 +37,23 @@ def contraction_accountant(experiment: Experiment) -> ContractionAccountant:
     Raises:
         AccountingError: Its mechanism is not entropic.
     """
-    mechanism, steps = (
-        _entropic("contraction: a bound", experiment),
-        experiment.training.local_steps,
-    )
-    projected = "last" if steps == 1 else "every-step"
+    mechanism = _entropic("contraction: a bound", experiment)
+    steps = experiment.training.local_steps
     return ContractionAccountant(
         local_steps=steps,
         only_last_sent=True,
         public_start=True,
-        projection=projected if mechanism.sinkhorn else "none",  # type: ignore[arg-type]
+        projection=_projection(mechanism, steps),
         tau=mechanism.tau,
         prior_std=mechanism.prior_std,
         variance_penalty=mechanism.lambda_,
     )
+
+
+def _projection(mechanism: Jko, steps: int) -> Literal["none", "last", "every-step"]:
+    if not mechanism.sinkhorn:
+        return "none"
+    return "last" if steps == 1 else "every-step"
 
 
 def _entropic(what: str, experiment: Experiment) -> Jko:

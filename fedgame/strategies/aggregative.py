@@ -205,7 +205,7 @@ class AggregativeServer(ServerHalf):
                 player,
             )
         players, scales = order.players[honest], order.scales[honest]
-        moved, dimension = referee.sensitivities[players], reply.messages.shape[1]
+        moved, dimension = referee.sensitivities(players), reply.messages.shape[1]
         rows = [
             LedgerRow(
                 int(player),

@@ -81,10 +81,9 @@ class Referee:
         """l(F_i -> o) of all that was heard so far, shape (N,)."""
         return individual_leakage(self._prior, self._logs)
 
-    @property
-    def sensitivities(self) -> FloatArray:
-        """How far apart, in L1, a player's messages of this iteration can be, shape (N,)."""
-        return sensitivities(self._follower.next_messages, self._prior)
+    def sensitivities(self, players: IntArray) -> FloatArray:
+        """Return how far apart, in L1, messages of this iteration can be, shape (players,)."""
+        return sensitivities(self._follower.next_messages[players], self._prior, players)
 
     @property
     def has_diverged(self) -> bool:
@@ -125,8 +124,8 @@ class Referee:
         self.latest[players] = messages
         self._used[players] = scales
         self._came[players] = True
-        densities = log_densities(self.latest, self._follower.next_messages, self._used)
-        self._logs[players] += densities[players]
+        v = self._follower.next_messages[players]
+        self._logs[players] += log_densities(messages, v, self._used[players])
         # differences are all that counts, and those of small numbers are exact for longer
         self._logs = self._prior.centred(self._logs)
 
