@@ -63,6 +63,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 	@$(REQUIREMENTS) > $@
 
 .PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
+.PHONY: results-mfne figures-mfne
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -85,3 +86,9 @@ results-pml: .venv/.dev ## compute the numbers of docs/aggregative.md (about a m
 
 figures-pml: .venv/.dev ## draw the figures of docs/aggregative.md from results/pml/
 	$(BIN)/python -m scripts.pml_figures $(ARGS)
+
+results-mfne: .venv/.dev ## solve the privacy games of docs/mfpg.md (about a minute)
+	$(BIN)/python -m scripts.game_results $(ARGS)
+
+figures-mfne: .venv/.dev ## draw the figure of docs/mfpg.md
+	$(BIN)/python -m scripts.game_figures $(ARGS)
