@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from fedgame.errors import DuplicateRow, LedgerError
-from fedgame.ledger.encoding import ADDED, LAYOUTS, PURCHASE, RELEASE, VERSION, Table
+from fedgame.ledger.encoding import ADDED, ANSWER, LAYOUTS, PURCHASE, RELEASE, VERSION, Table
 
 TIMEOUT = 30
 """Seconds to wait for another process that writes."""
@@ -108,10 +108,11 @@ class Database:
         else:
             # Another program's file of this number has no such tables, and stays as it was.
             self._require(LAYOUTS[version])
-            for column, kind in ADDED.items():
+            for column, kind in ADDED.items() if version < 3 else ():
                 self.connection.execute(f"ALTER TABLE {RELEASE.name} ADD COLUMN {column} {kind}")
-        if version < 2:  # the first one with purchases
-            self.connection.execute(f"CREATE TABLE {PURCHASE.name} {PURCHASE.types}")
+        for first, table in ((2, PURCHASE), (4, ANSWER)):  # the first version that has it
+            if version < first:
+                self.connection.execute(f"CREATE TABLE {table.name} {table.types}")
         self.connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def version(self) -> int:

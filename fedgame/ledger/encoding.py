@@ -1,4 +1,4 @@
-"""How releases and purchases are laid out in SQLite."""
+"""How releases, purchases and answers are laid out in SQLite."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS: dict[str, type[PrivacyEvent]] = {
 }
 """How each event is named in the file; an event of another type cannot be stored."""
 
-VERSION = 3
+VERSION = 4
 """The layout of the tables, kept in the file's user_version; see LAYOUTS for the older ones."""
 
 ADDED = {"scale": "REAL", "sensitivity": "REAL", "dimension": "INTEGER"}
@@ -110,12 +110,24 @@ PURCHASE = Table(
     "the purchase of client {}",
 )
 
+ANSWER = Table(
+    "answer",
+    ("action",),
+    ("round", "digest", "reply"),
+    """(
+    action TEXT NOT NULL, round INTEGER NOT NULL, digest BLOB NOT NULL, reply BLOB NOT NULL,
+    PRIMARY KEY (action)
+) STRICT, WITHOUT ROWID""",
+    "the answer to {}",
+)
+
 RELEASE_BEFORE_3 = replace(RELEASE, content=RELEASE.content[: -len(ADDED)])
 
 LAYOUTS: dict[int, tuple[Table, ...]] = {
     1: (RELEASE_BEFORE_3,),
     2: (RELEASE_BEFORE_3, PURCHASE),
-    VERSION: (RELEASE, PURCHASE),
+    3: (RELEASE, PURCHASE),
+    VERSION: (RELEASE, PURCHASE, ANSWER),
 }
 """The tables that a file of each version has, by which older ones are read."""
 

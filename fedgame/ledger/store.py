@@ -9,11 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import astuple
+from pathlib import Path
 from typing import Any
 
 from fedgame.errors import DuplicateRow
+from fedgame.ledger.answers import Answer
 from fedgame.ledger.database import Database, one_line_errors
 from fedgame.ledger.encoding import (
+    ANSWER,
     LAYOUTS,
     PURCHASE,
     RELEASE,
@@ -39,29 +43,58 @@ class Ledger(Database):
     another, and a process that is killed loses nothing that `append` returned from.
     """
 
-    def append(self, rows: Iterable[LedgerRow], check: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, repeats: bool = False) -> None:
+        """Open the ledger at `path`; see `Database`.
+
+        Args:
+            path: The file; its folder must exist.
+            read_only: Open an existing ledger without being able to change it.
+            repeats: Whether rows and purchases that are there already may be written again if they
+                are the same, as where a run that was killed does its last round once more.
+        """
+        super().__init__(path, read_only=read_only)
+        self._repeats = repeats
+
+    def append(
+        self,
+        rows: Iterable[LedgerRow],
+        check: Callable[[], None] = lambda: None,
+        answer: Answer | None = None,
+    ) -> None:
         """Write all rows or none; they are on disk when it returns.
 
         Args:
             rows: The releases.
             check: Called when nobody else can write; nothing is written if it raises.
+            answer: The reply that they are for, kept with them in place of the last one.
 
         Raises:
             DuplicateRow: A row with the same key is there already, or comes twice.
             LedgerError: A row cannot be stored, or the file cannot be written.
         """
         reason = "a release must be charged once, and noise never drawn twice"
-        self._insert(RELEASE, [to_record(row) for row in rows], reason, check)
+        self._insert(RELEASE, [to_record(row) for row in rows], reason, check, answer)
 
-    def append_purchases(self, purchases: Iterable[Purchase]) -> None:
+    def append_purchases(self, purchases: Iterable[Purchase], answer: Answer | None = None) -> None:
         """Write all purchases or none; they are on disk when it returns.
+
+        Args:
+            purchases: The purchases.
+            answer: The reply that they are for, as in `append`.
 
         Raises:
             DuplicateRow: A client has sold already, be it the same, or comes twice.
             LedgerError: The file cannot be written.
         """
         records = [to_purchase_record(purchase) for purchase in purchases]
-        self._insert(PURCHASE, records, "a budget is bought once")
+        self._insert(PURCHASE, records, "a budget is bought once", answer=answer)
+
+    def answer(self, action: str) -> Answer | None:
+        """Return the last reply to one kind of order, None if there is none."""
+        query = f"SELECT {ANSWER.columns} FROM {ANSWER.name} WHERE action = ?"
+        with one_line_errors(self.path):
+            found = self.connection.execute(query, (action,)).fetchone()
+        return None if found is None else Answer(*found)
 
     def _insert(
         self,
@@ -69,16 +102,32 @@ class Ledger(Database):
         records: list[tuple[Any, ...]],
         reason: str,
         check: Callable[[], None] = lambda: None,
+        answer: Answer | None = None,
     ) -> None:
         try:
             with self.transaction():
                 check()
-                self.connection.executemany(table.insert, records)
+                new = self._new(table, records) if self._repeats else records
+                self.connection.executemany(table.insert, new)
+                if answer is not None:
+                    replace = ANSWER.insert.replace("INSERT", "INSERT OR REPLACE", 1)
+                    self.connection.execute(replace, astuple(answer))
         except DuplicateRow:
             raise DuplicateRow(
                 f"ledger {self.path}: {self._first_duplicate(table, records)} is there already: "
                 f"{reason}"
             ) from None
+
+    def _new(self, table: Table, records: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return the records that are not there word for word."""
+        where = " AND ".join(f"{column} = ?" for column in table.key)
+        query = f"SELECT {table.columns} FROM {table.name} WHERE {where}"
+
+        def stored(record: tuple[Any, ...]) -> bool:
+            key = record[: len(table.key)]
+            return bool(self.connection.execute(query, key).fetchone() == record)
+
+        return [record for record in records if not stored(record)]
 
     def _first_duplicate(self, table: Table, records: list[tuple[Any, ...]]) -> str:
         where = " AND ".join(f"{column} = ?" for column in table.key)

@@ -56,6 +56,20 @@ PRAGMA user_version = 2;
 )
 """A ledger of version 2, which had no Laplace vectors."""
 
+VERSION_3 = VERSION_2.replace(
+    "PRAGMA user_version = 2;",
+    """
+ALTER TABLE release ADD COLUMN scale REAL;
+ALTER TABLE release ADD COLUMN sensitivity REAL;
+ALTER TABLE release ADD COLUMN dimension INTEGER;
+INSERT INTO release VALUES (
+    1, 3, 0, 'u', 'laplace-vector', 'client', 'laplace', NULL, NULL, NULL, NULL, NULL, 0.5, 0.2, 3
+);
+PRAGMA user_version = 3;
+""",
+)
+"""A ledger of version 3, which kept no answers."""
+
 VERSION_2_DIGEST = "5285cb70a8499c4c4688a746d26aba18ac3a54222e7fd7bda931de5b7a8193f4"
 """The digest that the code of that version computed of it."""
 
@@ -85,6 +99,11 @@ def written_by_version_1(path: Path) -> Path:
 def written_by_version_2(path: Path) -> Path:
     """Make the same ledger with a purchase from client 1, as it was before Laplace vectors."""
     return written_by_script(path, VERSION_2)
+
+
+def written_by_version_3(path: Path) -> Path:
+    """Make the same ledger with a Laplace vector, as it was before answers."""
+    return written_by_script(path, VERSION_3)
 
 
 def written_by_script(path: Path, script: str) -> Path:

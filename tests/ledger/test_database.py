@@ -18,6 +18,7 @@ from tests.ledger.support import (
     written,
     written_by_version_1,
     written_by_version_2,
+    written_by_version_3,
 )
 
 
@@ -125,7 +126,7 @@ def test_a_ledger_of_version_1_is_upgraded_by_its_next_writer(tmp_path: Path) ->
             second.append_purchases([deal(1)])
             first.append([row(1, round_=3)])
         assert reader.purchases() == {1: deal(1)}
-    assert version_of(path) == 3
+    assert version_of(path) == 4
     with Ledger(path, read_only=True) as ledger:
         assert ledger.rows() == [row(1), row(1, round_=2, event=CHOICE), row(1, round_=3)]
         assert ledger.purchases() == {1: deal(1)}
@@ -152,15 +153,28 @@ def test_a_ledger_of_version_2_is_upgraded_by_its_next_writer(tmp_path: Path) ->
             assert first.rows()[-1] == vector
         assert reader.rows() == [row(1), row(1, round_=2, event=CHOICE), vector]
         assert reader.digest() != VERSION_2_DIGEST
-    assert version_of(path) == 3
+    assert version_of(path) == 4
     with Ledger(path, read_only=True) as ledger:
         assert ledger.purchases() == {1: deal(1)}
+
+
+def test_a_ledger_of_version_3_is_upgraded_by_its_next_writer(tmp_path: Path) -> None:
+    path = written_by_version_3(tmp_path / "old")
+    vector = row(1, round_=3, event=VECTOR)
+    with Ledger(path, read_only=True) as ledger:
+        assert ledger.rows() == [row(1), row(1, round_=2, event=CHOICE), vector]
+        digest = ledger.digest()
+    with Ledger(path) as ledger:
+        assert ledger.answer("train") is None
+        assert ledger.digest() == digest
+    assert version_of(path) == 4
 
 
 def test_an_upgraded_ledger_has_the_layout_of_a_new_one(tmp_path: Path) -> None:
     made = (
         written_by_version_1(tmp_path / "1"),
         written_by_version_2(tmp_path / "2"),
+        written_by_version_3(tmp_path / "3"),
         tmp_path / "new",
     )
     layouts = []
@@ -169,13 +183,13 @@ def test_an_upgraded_ledger_has_the_layout_of_a_new_one(tmp_path: Path) -> None:
             layouts.append(
                 [
                     ledger.connection.execute(f"PRAGMA table_xinfo({table})").fetchall()
-                    for table in ("release", "purchase")
+                    for table in ("release", "purchase", "answer")
                 ]
             )
-    assert layouts[0] == layouts[1] == layouts[2]
+    assert layouts[0] == layouts[1] == layouts[2] == layouts[3]
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 5])
 def test_another_program_may_use_the_same_number(tmp_path: Path, version: int) -> None:
     path = tmp_path / "other"
     other = sqlite3.connect(path)
@@ -194,8 +208,8 @@ def test_another_program_may_use_the_same_number(tmp_path: Path, version: int) -
 def test_a_ledger_of_a_later_version_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "l", row(1))
     other = sqlite3.connect(path)
-    other.execute("PRAGMA user_version = 4")
+    other.execute("PRAGMA user_version = 5")
     other.close()
     for read_only in (True, False):
-        with pytest.raises(LedgerError, match="not a ledger of version 1 to 3"):
+        with pytest.raises(LedgerError, match="not a ledger of version 1 to 4"):
             Ledger(path, read_only=read_only)
