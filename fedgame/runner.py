@@ -18,6 +18,7 @@ from fedgame.ledger.replay import NODE_LEDGERS
 from fedgame.ledger.store import Ledger, merge, missing
 from fedgame.local_grid import LocalGrid, ReplyHook
 from fedgame.reports.game_folder import append_iteration, write_game_run
+from fedgame.reports.interrupted import find_interrupted, owned, rewrite_metrics
 from fedgame.reports.run_folder import (
     append_metrics,
     collect_versions,
@@ -36,6 +37,12 @@ from fedgame.strategies.threads import single_thread
 
 SOUND = ("rdp", "pld", "order2")
 """The accountants whose epsilons stand in every client table."""
+
+MERGED = "nodes.merged"
+"""It is there while the ledgers of simulated nodes are deleted, whose rows the run's ledger has."""
+
+MAY_CHANGE = ("resume", "output-dir", "node-timeout", "reply-timeout")
+"""Keys that a run may go on with other values of."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +80,28 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
     """
     parent, create = output_dir(experiment)
     accountants = _accountants(experiment)
-    folder = create_run_folder(parent, experiment.run.run_name, create_parents=create)
-    versions = collect_versions()
-    write_settings(folder, experiment.flat, versions)
+    name, resumed = experiment.run.run_name, experiment.run.resume
+    if resumed:
+        folder = find_interrupted(parent / name, name)
+        _check_same(folder, experiment)
+    else:
+        folder = create_run_folder(parent, name, create_parents=create)
+    with owned(folder):
+        return _run_in(folder, experiment, grid, accountants, listener)
+
+
+def _run_in(
+    folder: Path,
+    experiment: Experiment,
+    grid: Grid,
+    accountants: Accountants,
+    listener: ProgressListener,
+) -> Finished:
+    """Run an experiment in a folder of its own, from the start or from where it was killed."""
+    resumed, versions = experiment.run.resume, collect_versions()
+    flat = {**experiment.flat, "resume": False}
+    if not resumed:
+        write_settings(folder, flat, versions)
 
     def listen(record: Progress) -> None:
         if isinstance(record, RoundRecord):
@@ -84,16 +110,19 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
             append_iteration(folder, record)
         listener(record)
 
-    with single_thread(), Ledger(folder / "ledger.sqlite") as ledger:
+    with single_thread(), Ledger(folder / "ledger.sqlite", repeats=resumed) as ledger:
         server_half = SERVERS.get(experiment.run.strategy)
         server = server_half(experiment, grid, folder, ledger, accountants, listen)
+        if resumed:
+            server.resume()
+            rewrite_metrics(folder, server.heard)
         server.train()
         conflict = _merge(folder, ledger)
         result = server.result(ledger.events_by_client())
     if conflict:
         # what was trained and recorded is kept; who spent what is not certain, and is said so
         result = replace(result, status="failed", reason=conflict)
-    return Finished(folder, _write(folder, result, experiment.flat, versions))
+    return Finished(folder, _write(folder, result, flat, versions))
 
 
 def _write(
@@ -125,20 +154,35 @@ def _merge(folder: Path, ledger: Ledger) -> str:
     Returns:
         Why the ledgers contradict each other, empty if they do not; then the nodes' files stay.
     """
-    sources = sorted(folder.glob(NODE_LEDGERS))
-    if not sources:
-        return ""
-    try:
-        merge(ledger, sources)
-        lost = missing(ledger, sources)
-    except LedgerError as error:
-        return str(error)
-    if lost:
-        return f"{len(lost)} releases are in no node's ledger, the first is {lost[0]}"
+    sources, merged = sorted(folder.glob(NODE_LEDGERS)), folder / MERGED
+    if not merged.exists():
+        try:
+            merge(ledger, sources)
+            lost = missing(ledger, sources) if sources else []
+        except LedgerError as error:
+            return str(error)
+        if lost:
+            return f"{len(lost)} releases are in no node's ledger, the first is {lost[0]}"
+        # a run that is killed among the deletions must not look for rows in files that are gone
+        merged.touch()
     for source in sources:
         for file in folder.glob(source.name + "*"):
             file.unlink()
+    merged.unlink()
     return ""
+
+
+def _check_same(folder: Path, experiment: Experiment) -> None:
+    """Refuse to go on with other settings than a run was begun with.
+
+    Raises:
+        ConfigError: The first key that differs.
+    """
+    begun = {**config.defaults(), **config.read_toml(folder / "config.toml")}
+    for key, value in experiment.flat.items():
+        if key not in MAY_CHANGE and begun.get(key) != value:
+            allowed = f"must be {begun.get(key)!r}, as when the run was begun"
+            raise ConfigError(key, value, allowed)
 
 
 def refuse_own_secret(experiment: Experiment) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -103,3 +105,48 @@ def read_columns(
         InvalidReply: As for `read_array`.
     """
     return {name: read_array(content, name, dtype, (length,)) for name, dtype in columns.items()}
+
+
+def digest(content: RecordDict, leave_out: Collection[str] = ()) -> bytes:
+    """Return a digest of a packed payload: equal for equal fields, and for no others.
+
+    Args:
+        content: The records.
+        leave_out: Names of fields that do not count.
+    """
+    sums = hashlib.blake2b(digest_size=32)
+    for name, array in sorted(content.array_records[_ARRAYS].items()):
+        if name not in leave_out:
+            head = json.dumps([name, array.dtype, list(array.shape), len(array.data)])
+            sums.update(head.encode() + array.data)
+    for name, value in sorted(content.config_records[_SETTINGS].items()):
+        if name not in leave_out:
+            sums.update(json.dumps([name, value]).encode())
+    return sums.digest()
+
+
+def to_bytes(content: RecordDict) -> bytes:
+    """Return a packed payload as bytes, to keep on disk."""
+    stream = io.BytesIO()
+    arrays: dict[str, Any] = read_order(content)
+    settings = {name: arrays.pop(name) for name in content.config_records[_SETTINGS]}
+    arrays[_SETTINGS] = np.frombuffer(json.dumps(settings).encode(), dtype=np.uint8)
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def from_bytes(data: bytes) -> RecordDict:
+    """Return what `to_bytes` was given; nothing is unpickled.
+
+    Raises:
+        ValueError: The bytes are not such a payload.
+    """
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    settings = json.loads(arrays.pop(_SETTINGS).tobytes())
+    return RecordDict(
+        {
+            _ARRAYS: ArrayRecord({name: Array(array) for name, array in arrays.items()}),
+            _SETTINGS: ConfigRecord(settings),
+        }
+    )

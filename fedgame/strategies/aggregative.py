@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ from fedgame.strategies.aggregative_client import PURPOSE
 from fedgame.strategies.aggregative_outcome import notes, player_records, warnings
 from fedgame.strategies.aggregative_public import public_game, simulated_types
 from fedgame.strategies.base import Result, Stage
-from fedgame.strategies.federation import MESSAGE
+from fedgame.strategies.federation import MESSAGE, check_same_clients
 from fedgame.strategies.game_result import GameResult, IterationRecord
+from fedgame.strategies.journal import Journal
 from fedgame.strategies.outcome import Histories
 from fedgame.strategies.server_half import ServerHalf
 from fedgame.strategies.settings import Experiment
@@ -67,6 +69,7 @@ class AggregativeServer(ServerHalf):
         self._asked: list[NDArray[np.bool_]] = []
         self._possible = 0.0
         self._saved = -SAVE_SECONDS
+        self._journal, self._hears_again = Journal(self._folder), False
         self._warnings = warnings(self._public, self._types)
         for warning in self._warnings:
             self._listener(Stage(f"warning: {warning}"))
@@ -95,8 +98,22 @@ class AggregativeServer(ServerHalf):
             return None
         return simulated_types(self._experiment, self._public.prior)
 
+    def resume(self) -> None:
+        """Play again what was played, from the journal; see `ServerHalf`."""
+        self._journal.rewind()
+        self._hears_again = self._journal.is_past
+        if self._hears_again:
+            check_same_clients(np.array(self._journal.again()), self._hosts.clients)
+
+    @property
+    def heard(self) -> Sequence[IterationRecord]:
+        """What the listener was told so far; of a run that goes on, also before it was killed."""
+        return self._iterations
+
     def train(self) -> None:
         """Run the iterations, until they are over or one more message could leak too much."""
+        if not self._hears_again:
+            self._journal.append(self._hosts.clients.tolist())
         for _ in range(len(self._public.dynamics.schedules)):
             if self._referee.has_diverged:
                 self._stop("the messages diverge: try smaller steps or a feasible set", failed=True)
@@ -162,6 +179,9 @@ class AggregativeServer(ServerHalf):
 
     def _exchange(self, players: IntArray, scales: FloatArray) -> int:
         """Ask for messages, charge and keep those that can be believed; return how many."""
+        if self._hears_again and not self._journal.is_past:
+            # nodes that were started anew know nothing of what came before
+            self._confirmed[:], self._hears_again = 0, False
         orders = {}
         for node, positions in self._hosts.positions.items():
             own = np.flatnonzero(np.isin(players, self._hosts.clients[positions]))
@@ -169,12 +189,25 @@ class AggregativeServer(ServerHalf):
                 orders[node] = self._order(node, players[own], scales[own])
         self._confirmed[players] = 0
         iteration = self._referee.iteration
-        replies = self._ask(orders, MESSAGE, iteration, self._read_messages)
+        replies = self._replies(orders, iteration)
         came = 0
         for node, reply in replies.items():
             self._confirmed[orders[node].players] = iteration
             came += self._accept(orders[node], reply)
         return came
+
+    def _replies(
+        self, orders: Mapping[int, MessageOrder], iteration: int
+    ) -> Mapping[int, MessageReply]:
+        """Ask the nodes, or hear again what they answered before the run was killed."""
+        if self._journal.is_past:
+            hosts = {int(order.players[0]): node for node, order in orders.items()}
+            past = self._journal.again()
+            return {hosts[first]: MessageReply(np.array(messages)) for first, messages in past}
+        replies = self._ask(orders, MESSAGE, iteration, self._read_messages)
+        came = {int(orders[node].players[0]): reply for node, reply in replies.items()}
+        self._journal.append([[first, reply.messages.tolist()] for first, reply in came.items()])
+        return replies
 
     def _order(self, node: int, players: IntArray, scales: FloatArray) -> MessageOrder:
         first = int(self._confirmed[players].min())

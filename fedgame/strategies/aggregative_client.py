@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from flwr.app import RecordDict
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedgame.errors import ConfigError, InvalidOrder
 from fedgame.games.aggregative.referee import sensitivities
 from fedgame.ledger.events import LedgerRow
+from fedgame.ledger.store import Ledger
 from fedgame.mechanisms import laplace
 from fedgame.messages.aggregative import (
     LARGEST,
@@ -24,7 +25,7 @@ from fedgame.messages.records import pack
 from fedgame.messages.registration import RegistrationOrder, unpack_registration_order
 from fedgame.randomness import generator
 from fedgame.strategies.aggregative_public import PublicGame, public_game, simulated_types
-from fedgame.strategies.client_half import Action, ClientHalf
+from fedgame.strategies.client_half import Action, ClientHalf, Draft
 from fedgame.strategies.federation import MESSAGE, REGISTER
 from fedgame.strategies.player_state import Standing
 
@@ -51,9 +52,7 @@ class AggregativeClient(ClientHalf):
         """What the server may ask for, by name."""
         return {
             REGISTER: lambda content, _: pack(self.declare(unpack_registration_order(content))),
-            MESSAGE: lambda content, state: pack(
-                self.send(unpack_message_order(content, self._iterations), state)
-            ),
+            MESSAGE: self.send,
         }
 
     def public_counts(self, clients: IntArray) -> IntArray:
@@ -90,16 +89,22 @@ class AggregativeClient(ClientHalf):
                 raise ConfigError("type", own, f"player {player} can have the types {possible}")
         return np.full(len(players), own)
 
-    def send(self, order: MessageOrder, state: RecordDict) -> MessageReply:
+    def send(self, content: RecordDict, state: RecordDict) -> RecordDict:
         """Follow what was heard, add noise, write the ledger, and only then answer.
 
         Raises:
             InvalidOrder: The order asks for less noise than is public, for players of another
                 node, or leaves out what was heard before.
         """
+        order, public = unpack_message_order(content, self._iterations), self._public
         self._check(order)
-        players, public, prior = order.players, self._public, self._public.prior
-        standing = Standing.read(state, public, players).advanced(public, order)
+        standing = Standing.read(state, public, order.players).advanced(public, order)
+        reply = self._once(MESSAGE, content, order, partial(self._messages, order, standing))
+        standing.write(state)
+        return reply
+
+    def _messages(self, order: MessageOrder, standing: Standing, ledger: Ledger) -> Draft:
+        players, prior = order.players, self._public.prior
         candidates = standing.estimates(players)
         if not (np.abs(candidates) <= LARGEST).all():
             raise InvalidOrder(f"what was heard leads beyond {LARGEST:g}, where noise is lost")
@@ -119,9 +124,9 @@ class AggregativeClient(ClientHalf):
             LedgerRow(int(player), order.iteration, 0, PURPOSE, release.event)
             for player, release in zip(players, releases, strict=True)
         ]
-        self._write(order.run_name, order.ledger, rows)
-        standing.write(state)
-        return MessageReply(np.stack([release.value for release in releases]))
+        self._refuse_sold(ledger, rows)
+        reply = MessageReply(np.stack([release.value for release in releases]))
+        return Draft(order.iteration, reply, rows)
 
     def _check(self, order: MessageOrder) -> None:
         total = self._experiment.run.num_clients

@@ -43,7 +43,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """
     content = io.BytesIO()
     text = json.dumps(dict(checkpoint.settings)).encode()
-    named = {**checkpoint.arrays, _SETTINGS: np.frombuffer(text, dtype=np.uint8)}
+    named: dict[str, Any] = {**checkpoint.arrays, _SETTINGS: np.frombuffer(text, dtype=np.uint8)}
     np.savez(content, **named)
     path = folder / CHECKPOINT
     partial = path.with_name(f".{CHECKPOINT}.part")

@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedgame.errors import FedgameError, InvalidOrder
+from fedgame.ledger.answers import Answer
 from fedgame.ledger.events import LedgerRow
+from fedgame.ledger.purchases import Purchase
 from fedgame.ledger.store import Ledger
+from fedgame.messages.records import digest, from_bytes, pack, to_bytes
 from fedgame.messages.registration import RegistrationOrder
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment
 
+NOT_ASKED = ("ledger", "place", "first", "heard", "own")
+"""Fields that do not make an order another one: where it stands, and what a new process is told."""
+
 Action = Callable[[RecordDict, RecordDict], RecordDict]
 """Turns the records of an order, and what the node keeps between orders, into those of a reply."""
+
+
+class Order(Protocol):
+    """What every order says."""
+
+    @property
+    def run_name(self) -> str:
+        """Name of the run, under which a node keeps its files."""
+        ...
+
+    @property
+    def ledger(self) -> str:
+        """Path of the node's ledger in a simulation."""
+        ...
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A reply that has not left, and what it releases.
+
+    Attributes:
+        round: The round of the order.
+        reply: The payload.
+        rows: Its releases.
+        sold: The budgets that it sells.
+        check: Called when nobody else can write to the ledger; nothing is written if it raises.
+    """
+
+    round: int
+    reply: object
+    rows: Sequence[LedgerRow] = ()
+    sold: Sequence[Purchase] = ()
+    check: Callable[[], None] = lambda: None
+
+    def write(self, ledger: Ledger, answer: Answer) -> None:
+        """Put it on disk as one."""
+        if self.sold:
+            ledger.append_purchases(self.sold, answer)
+        else:
+            ledger.append(self.rows, self.check, answer)
 
 
 class ClientHalf:
@@ -66,15 +114,46 @@ class ClientHalf:
         path.parent.mkdir(parents=True, exist_ok=True)
         return Ledger(path)
 
-    def _write(self, run_name: str, simulated: str, rows: list[LedgerRow]) -> None:
-        """Put releases on disk, which is what comes before they leave the node.
+    def _once(
+        self,
+        action: str,
+        content: RecordDict,
+        order: Order,
+        draft: Callable[[Ledger], Draft],
+    ) -> RecordDict:
+        """Return the reply to an order, on disk with its releases before it leaves the node.
+
+        The same order once more, from a server that was killed before it took up the reply, gets
+        the same reply: nothing is drawn, computed or charged again.
+
+        Args:
+            action: What is asked for.
+            content: The order as it came.
+            order: The same, unpacked.
+            draft: Computes the reply and what it releases, given the node's ledger.
+
+        Raises:
+            DuplicateRow: Another order of this round was answered.
+        """
+        asked = digest(content, NOT_ASKED)
+        with self._open_ledger(order.run_name, order.ledger) as ledger:
+            known = ledger.answer(action)
+            if known is not None and known.digest == asked:
+                return from_bytes(known.reply)
+            made = draft(ledger)
+            reply = pack(made.reply)
+            answer = Answer(action, made.round, asked, to_bytes(reply))
+            made.write(ledger, answer)
+        return reply
+
+    @staticmethod
+    def _refuse_sold(ledger: Ledger, rows: Sequence[LedgerRow]) -> None:
+        """Hold releases against what was sold.
 
         Raises:
             InvalidOrder: A client has sold a budget in this run, and these releases are no part of
                 what it sold.
         """
-        with self._open_ledger(run_name, simulated) as ledger:
-            sold = ledger.purchases().keys() & {row.client for row in rows}
-            if sold:
-                raise InvalidOrder(f"client {min(sold)} sold a budget in this run, for other draws")
-            ledger.append(rows)
+        sold = ledger.purchases().keys() & {row.client for row in rows}
+        if sold:
+            raise InvalidOrder(f"client {min(sold)} sold a budget in this run, for other draws")

@@ -112,6 +112,25 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
     )
 
 
+def check_same_clients(before: NDArray[np.int64], now: NDArray[np.int64]) -> None:
+    """Refuse to go on with a run whose clients are not those that it was begun with.
+
+    Raises:
+        RunFailed: Some are absent, or new.
+    """
+    absent, new = np.setdiff1d(before, now), np.setdiff1d(now, before)
+    if len(absent) or len(new):
+        raise RunFailed(
+            f"the run was begun with other clients: {len(absent)} are absent now "
+            f"({_some(absent)}), {len(new)} are new ({_some(new)})"
+        )
+
+
+def _some(clients: NDArray[np.int64]) -> str:
+    shown = ", ".join(str(client) for client in clients[:3].tolist())
+    return (shown or "none") + (", .." if len(clients) > 3 else "")
+
+
 def exchange(
     grid: Grid,
     orders: Mapping[int, RecordDict],

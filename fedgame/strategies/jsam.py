@@ -32,6 +32,7 @@ from fedgame.messages.training import TrainOrder, TrainReply, turns
 from fedgame.randomness import public_generator
 from fedgame.strategies.base import RoundRecord, RunResult, Stage
 from fedgame.strategies.bridge import Bridge
+from fedgame.strategies.checkpoint import Checkpoint
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import CONTRACT
 from fedgame.strategies.jsam_client import UPDATE
@@ -80,8 +81,8 @@ class JsamServer(TrainingHalf):
         self._guarantees = self._guaranteed()
         self._released = np.zeros_like(self._bought.draws)
         self._ordered = np.zeros(len(self._signed), dtype=np.bool_)
-        self._rounds: list[RoundRecord] = []
         self._used: list[float] = []
+        self._taking_part: set[int] = set()
 
     @staticmethod
     def preflight(experiment: Experiment, accountant: Accountant) -> None:  # noqa: ARG004
@@ -158,18 +159,29 @@ class JsamServer(TrainingHalf):
         has sold what it sold and no more.
         """
         start = time.monotonic()
-        clients: set[int] = set()
-        for round_, drawn in enumerate(self._bought.schedule, start=1):
+        clients, done = self._taking_part, self._done
+        for round_, drawn in enumerate(self._bought.schedule[done:], start=done + 1):
             able = drawn[self._signed[drawn]]
             self._ordered[able] = True
             replies = self._train_round(self._orders(round_, able))
             clients |= self._apply(round_, replies)
-            if self._is_due(round_):
-                record = self._record(round_, len(clients), start)
-                self._rounds.append(record)
+            if due := self._is_due(round_):
+                self._rounds.append(self._record(round_, len(clients), start))
                 self._used.append(self._money_used())
-                self._listener(record)
                 start, clients = time.monotonic(), set()
+            self._keep_round(round_, clients)
+            if due:
+                self._listener(self._rounds[-1])
+
+    def _keep_round(self, round_: int, clients: set[int]) -> None:
+        arrays = {"released": self._released, "ordered": self._ordered}
+        self._keep(round_, arrays, {"used": self._used, "clients": sorted(clients)})
+
+    def _restore(self, found: Checkpoint) -> None:
+        # what was bought follows from the reports again, bit for bit
+        self._released, self._ordered = found.arrays["released"], found.arrays["ordered"]
+        self._used = found.settings["used"]
+        self._taking_part = set(found.settings["clients"])
 
     def _orders(self, round_: int, drawn: IntArray) -> dict[int, TrainOrder]:
         """Return the order to each node that hosts a client drawn in this round."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
+from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedgame.accountants import ACCOUNTANTS
@@ -22,7 +25,7 @@ from fedgame.messages.training import TrainOrder, TrainReply, unpack_train_order
 from fedgame.randomness import public_generator
 from fedgame.strategies.aggregation import acceptable, weighted_sum
 from fedgame.strategies.bridge import Bridge, client_context
-from fedgame.strategies.client_half import Action, ClientHalf
+from fedgame.strategies.client_half import Action, ClientHalf, Draft
 from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import CONTRACT, REGISTER, TRAIN
@@ -57,18 +60,21 @@ class JsamClient(ClientHalf):
     def actions(self) -> Mapping[str, Action]:
         """What the server may ask for, by name."""
         return {
-            REGISTER: lambda content, _: pack(self.report(unpack_registration_order(content))),
-            CONTRACT: lambda content, _: pack(self.sign(unpack_contract(content))),
-            TRAIN: lambda content, _: pack(self.train(unpack_train_order(content))),
+            REGISTER: lambda content, _: self.report(content),
+            CONTRACT: lambda content, _: self.sign(content),
+            TRAIN: lambda content, _: self.train(content),
         }
 
-    def report(self, order: RegistrationOrder) -> Report:
+    def report(self, content: RecordDict) -> RecordDict:
         """Declare the clients hosted here and report their sensitivities: public."""
-        clients, counts, own_noise = self._hosted(order)
-        losses = np.zeros(len(clients))
+        order = unpack_registration_order(content)
         if isinstance(self._experiment.buyer, Bbm):
-            losses = self._initial_losses(order, clients)
-        return Report(clients, counts, own_noise, self._reports(clients), losses)
+            return self._once(REGISTER, content, order, partial(self._with_losses, order))
+        return pack(self._plain_report(order))
+
+    def _plain_report(self, order: RegistrationOrder) -> Report:
+        clients, counts, own_noise = self._hosted(order)
+        return Report(clients, counts, own_noise, self._reports(clients), np.zeros(len(clients)))
 
     def _reports(self, clients: IntArray) -> FloatArray:
         experiment, settings = self._experiment, self._experiment.procurement
@@ -81,21 +87,29 @@ class JsamClient(ClientHalf):
         )
         return np.array([settings.report(int(k), float(drawn[k]), prior) for k in clients])
 
-    def _initial_losses(self, order: RegistrationOrder, clients: IntArray) -> FloatArray:
-        """Return the clients' losses at the initial model; the ledger says: no guarantee."""
+    def _with_losses(self, order: RegistrationOrder, ledger: Ledger) -> Draft:
+        """Report the clients' losses at the initial model too; the ledger says: no guarantee."""
+        plain = self._plain_report(order)
+        event = UnaccountedRelease(self._experiment.training.neighbours, "initial loss")
+        rows = [LedgerRow(int(k), 0, 0, "loss", event) for k in plain.clients]
+        self._refuse_sold(ledger, rows)
+        return Draft(0, replace(plain, losses=self._initial_losses(plain.clients)), rows)
+
+    def _initial_losses(self, clients: IntArray) -> FloatArray:
         experiment, data = self._experiment, federated_data(self._experiment)
-        event = UnaccountedRelease(experiment.training.neighbours, "initial loss")
-        rows = [LedgerRow(int(k), 0, 0, "loss", event) for k in clients]
-        self._write(order.run_name, order.ledger, rows)
         task, initial = experiment.task, experiment.task.initial_parameters(experiment.run.seed)
         module = task.module()
         return np.array([evaluate(task, module, initial, data.client(int(k)))[0] for k in clients])
 
-    def sign(self, contract: Contract) -> Signature:
+    def sign(self, content: RecordDict) -> RecordDict:
         """Accept what costs a client no more than is bought from it, and keep it on disk.
 
         The rest of the offer must be what the run's public configuration says.
         """
+        contract = unpack_contract(content)
+        return self._once(CONTRACT, content, contract, lambda _: self._signed(contract))
+
+    def _signed(self, contract: Contract) -> Draft:
         try:
             offers = contract.offers()
         except ValueError as error:
@@ -107,10 +121,9 @@ class JsamClient(ClientHalf):
             for offer, report in zip(offered, reports.tolist(), strict=True)
             if offer.report == report and self._is_fair(offer) and self._is_kept(offer)
         ]
-        with self._open_ledger(contract.run_name, contract.ledger) as ledger:
-            ledger.append_purchases(accepted)
         signed = [offer.client for offer in accepted]
-        return Signature(contract.clients, np.isin(contract.clients, signed))
+        reply = Signature(contract.clients, np.isin(contract.clients, signed))
+        return Draft(0, reply, sold=accepted)
 
     def _is_hosted(self, client: int) -> bool:
         return client < self._experiment.run.num_clients and self._node.may_host(client)
@@ -152,28 +165,29 @@ class JsamClient(ClientHalf):
             self._kept[key] = bool(accountant.epsilon([event], offer.delta) <= offer.epsilon)
         return self._kept[key]
 
-    def train(self, order: TrainOrder) -> TrainReply:
+    def train(self, content: RecordDict) -> RecordDict:
         """Hold the order against the contracts, train, write the ledger, and only then answer."""
+        order = unpack_train_order(content)
+        return self._once(TRAIN, content, order, partial(self._draws, order))
+
+    def _draws(self, order: TrainOrder, ledger: Ledger) -> Draft:
         experiment = self._experiment
         secret = self._node.secret(experiment, order.run_name)
         cohort = Cohort(experiment, federated_data(experiment), order.clients.tolist(), secret)
-        with self._open_ledger(order.run_name, order.ledger) as ledger:
-            self._check(order, ledger)
-            local = cohort.train(order.round, order.parameters, order.strengths, order.turns)
-            events = zip(cohort.clients, order.turns, local.events, strict=True)
-            rows = [
-                LedgerRow(k, order.round, int(turn), UPDATE, event) for k, turn, event in events
-            ]
-            # once more where nobody can come in between: another order may have been faster
-            ledger.append(rows, lambda: self._check(order, ledger))
+        self._check(order, ledger)
+        local = cohort.train(order.round, order.parameters, order.strengths, order.turns)
+        events = zip(cohort.clients, order.turns, local.events, strict=True)
+        rows = [LedgerRow(k, order.round, int(turn), UPDATE, event) for k, turn, event in events]
         used = acceptable(local.updates)
-        return TrainReply(
+        reply = TrainReply(
             clients=order.clients,
             counts=cohort.counts,
             strengths=order.strengths,
             used=used,
             update=weighted_sum(local.updates[used], order.weights[used]),
         )
+        # checked once more where nobody can come in between: another order may have been faster
+        return Draft(order.round, reply, rows, check=lambda: self._check(order, ledger))
 
     def _check(self, order: TrainOrder, ledger: Ledger) -> None:
         """Refuse an order that would take more from a client than was bought from it.

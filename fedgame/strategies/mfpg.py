@@ -25,6 +25,7 @@ from fedgame.messages.training import TrainReply
 from fedgame.randomness import public_generator
 from fedgame.strategies.base import RoundRecord, RunResult
 from fedgame.strategies.certificates import PublicGame, mean_curvature
+from fedgame.strategies.checkpoint import Checkpoint
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.noise_check import check_noise_multipliers
 from fedgame.strategies.outcome import Histories, Trained, run_result
@@ -58,6 +59,7 @@ class MfpgServer(TrainingHalf):
         smallest = np.full_like(self._strengths, self._plan.grid.min(initial=np.inf))
         self._declared = np.minimum(self._strengths, smallest)
         self._mean_strength = float(self._plan.strengths.mean())
+        self._used: list[FloatArray] = []
         self._trained: Trained | None = None
 
     @staticmethod
@@ -88,10 +90,8 @@ class MfpgServer(TrainingHalf):
     def train(self) -> None:
         """Run the rounds until the plan is done, a budget would be exceeded, or too few answer."""
         run = self._experiment.run
-        records: list[RoundRecord] = []
-        strengths: list[FloatArray] = []
-        reason, failed, started = "", False, 0
-        for round_ in range(1, run.rounds + 1):
+        reason, failed, started = "", False, self._done
+        for round_ in range(started + 1, run.rounds + 1):
             start = time.monotonic()
             if self._stops_before(round_):
                 reason = (
@@ -109,22 +109,38 @@ class MfpgServer(TrainingHalf):
                     f"{DIVERGES if self._left_out else ''}"
                 )
                 break
-            strengths.append(used)
-            if self._is_due(round_) or self._stops_before(round_ + 1):
-                records.append(self._record(round_, used, start))
-                self._listener(records[-1])
+            self._used.append(used)
+            due = self._is_due(round_) or self._stops_before(round_ + 1)
+            if due:
+                self._rounds.append(self._record(round_, used, start))
+            self._keep_round(round_)
+            if due:
+                self._listener(self._rounds[-1])
         self._trained = Trained(
             plan=self._plan,
             hosts=self._hosts,
             parameters=self._parameters,
-            rounds=tuple(records),
-            strengths=np.array(strengths).reshape(len(strengths), len(self._hosts.clients)),
+            rounds=tuple(self._rounds),
+            strengths=np.reshape(self._used, (len(self._used), len(self._hosts.clients))),
             last_strengths=self._strengths,
             declared=self._declared,
             started=started,
             reason=reason,
             failed=failed,
         )
+
+    def _keep_round(self, round_: int) -> None:
+        arrays = {
+            "used": np.array(self._used),
+            "strengths": self._strengths,
+            "declared": self._declared,
+        }
+        self._keep(round_, arrays, {"mean_strength": self._mean_strength})
+
+    def _restore(self, found: Checkpoint) -> None:
+        self._used = list(found.arrays["used"])
+        self._strengths, self._declared = found.arrays["strengths"], found.arrays["declared"]
+        self._mean_strength = found.settings["mean_strength"]
 
     def result(self, realised: Histories) -> RunResult:
         """Return the record of the run; see `ServerHalf.result`."""

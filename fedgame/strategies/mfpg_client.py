@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedgame.games.privacy.mapg import Mapg
 from fedgame.ledger.events import LedgerRow, UnaccountedRelease
+from fedgame.ledger.store import Ledger
 from fedgame.messages.privacy_game import Registration, RoundOrder, unpack_round_order
 from fedgame.messages.records import pack
 from fedgame.messages.registration import RegistrationOrder, unpack_registration_order
@@ -17,7 +20,7 @@ from fedgame.messages.training import TrainReply
 from fedgame.randomness import generator
 from fedgame.strategies.aggregation import acceptable, weighted_sum
 from fedgame.strategies.certificates import mean_curvature
-from fedgame.strategies.client_half import Action, ClientHalf
+from fedgame.strategies.client_half import Action, ClientHalf, Draft
 from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import REGISTER, TRAIN
@@ -40,27 +43,32 @@ class MfpgClient(ClientHalf):
     def actions(self) -> Mapping[str, Action]:
         """What the server may ask for, by name."""
         return {
-            REGISTER: lambda content, _: pack(self.register(unpack_registration_order(content))),
-            TRAIN: lambda content, _: pack(self.train(unpack_round_order(content))),
+            REGISTER: lambda content, _: self.register(content),
+            TRAIN: lambda content, _: self.train(content),
         }
 
-    def register(self, order: RegistrationOrder) -> Registration:
+    def register(self, content: RecordDict) -> RecordDict:
         """Declare the clients hosted here, their numbers of examples and preferences: public."""
-        experiment = self._experiment
-        clients, counts, own_noise = self._hosted(order)
-        betas = experiment.population.betas(experiment.run.num_clients)[clients]
-        curvatures = np.zeros(len(clients))
-        game = experiment.game
+        order, game = unpack_registration_order(content), self._experiment.game
         if isinstance(game, Mapg) and game.curvature == "own":
-            curvatures = self._own_curvatures(order, clients)
-        return Registration(clients, counts, own_noise, betas, curvatures)
+            return self._once(REGISTER, content, order, partial(self._with_curvatures, order))
+        return pack(self._registration(order))
+
+    def _registration(self, order: RegistrationOrder) -> Registration:
+        clients, counts, own_noise = self._hosted(order)
+        betas = self._experiment.population.betas(self._experiment.run.num_clients)[clients]
+        return Registration(clients, counts, own_noise, betas, np.zeros(len(clients)))
+
+    def _with_curvatures(self, order: RegistrationOrder, ledger: Ledger) -> Draft:
+        """Declare Hessian traces of the clients' own data too; the ledger says: no guarantee."""
+        plain = self._registration(order)
+        event = UnaccountedRelease(self._experiment.training.neighbours, "own curvature")
+        rows = [LedgerRow(int(k), 0, 0, "curvature", event) for k in plain.clients]
+        self._refuse_sold(ledger, rows)
+        return Draft(0, replace(plain, curvatures=self._own_curvatures(order, plain.clients)), rows)
 
     def _own_curvatures(self, order: RegistrationOrder, clients: NDArray[np.int64]) -> FloatArray:
-        """Return Hessian traces of the clients' own data; the ledger says: no guarantee."""
         experiment, data = self._experiment, federated_data(self._experiment)
-        event = UnaccountedRelease(experiment.training.neighbours, "own curvature")
-        rows = [LedgerRow(int(k), 0, 0, "curvature", event) for k in clients]
-        self._write(order.run_name, order.ledger, rows)
         secret = self._node.secret(experiment, order.run_name)
         initial = experiment.task.initial_parameters(experiment.run.seed)
         measure = partial(mean_curvature, experiment, initial)
@@ -69,8 +77,12 @@ class MfpgClient(ClientHalf):
             [measure(data.client(int(k)), rng) for k, rng in zip(clients, rngs, strict=True)]
         )
 
-    def train(self, order: RoundOrder) -> TrainReply:
+    def train(self, content: RecordDict) -> RecordDict:
         """Choose, train, write the ledger, and only then answer."""
+        order = unpack_round_order(content)
+        return self._once(TRAIN, content, order, partial(self._round, order))
+
+    def _round(self, order: RoundOrder, ledger: Ledger) -> Draft:
         cohort = self._cohort(order)
         strengths = order.strengths
         if order.choose:
@@ -81,15 +93,16 @@ class MfpgClient(ClientHalf):
         choice = choice_event(self._experiment) if order.choose else None
         if choice is not None:
             rows += [LedgerRow(k, order.round, 0, "choice", choice) for k in cohort.clients]
-        self._write(order.run_name, order.ledger, rows)
+        self._refuse_sold(ledger, rows)
         used = acceptable(local.updates)
-        return TrainReply(
+        reply = TrainReply(
             clients=order.clients,
             counts=cohort.counts,
             strengths=strengths,
             used=used,
             update=weighted_sum(local.updates[used], order.weights[used]),
         )
+        return Draft(order.round, reply, rows)
 
     def _cohort(self, order: RoundOrder) -> Cohort:
         key = (order.run_name, tuple(int(client) for client in order.clients))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,8 +18,9 @@ from fedgame.ledger.replay import NODE_LEDGERS
 from fedgame.ledger.store import Ledger
 from fedgame.messages.records import pack
 from fedgame.messages.registration import Declaration, RegistrationOrder
-from fedgame.strategies.base import ProgressListener, Result
+from fedgame.strategies.base import ProgressListener, Result, RoundRecord
 from fedgame.strategies.federation import REGISTER, Hosts, exchange, wait_for_nodes
+from fedgame.strategies.game_result import IterationRecord
 from fedgame.strategies.outcome import Accountants, Histories
 from fedgame.strategies.settings import Experiment
 
@@ -64,6 +65,19 @@ class ServerHalf(ABC):
         Raises:
             FedgameError: Data are missing or do not fit, or the noise cannot be calibrated.
         """
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Go on from what the run's folder keeps of a run that was killed.
+
+        Raises:
+            RunFailed: What is kept is damaged, or other clients than before have registered.
+        """
+
+    @property
+    @abstractmethod
+    def heard(self) -> Sequence[RoundRecord | IterationRecord]:
+        """What the listener was told so far; of a run that goes on, also before it was killed."""
 
     @abstractmethod
     def train(self) -> None:

@@ -59,6 +59,7 @@ class RunSettings:
         output_dir: Folder in which run folders are made; empty: FEDGAME_HOME, else the user's data
             folder.
         run_name: Name of the run folder; empty: made from the time.
+        resume: Whether the run of this name was interrupted and goes on from its last checkpoint.
     """
 
     strategy: Literal["mfpg", "jsam", "aggregative"] = "mfpg"
@@ -76,6 +77,7 @@ class RunSettings:
     noise_secret: Literal["auto", "from-seed", "own"] = "auto"
     output_dir: str = ""
     run_name: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")
+    resume: bool = False
 
 
 @pydantic_dataclass(frozen=True, config=_COMPONENT)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 
 from fedgame.messages.training import TrainOrder, TrainReply, unpack_train_reply
 from fedgame.strategies.aggregation import to_float
+from fedgame.strategies.base import RoundRecord
 from fedgame.strategies.bounds import check_update, update_bound
+from fedgame.strategies.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from fedgame.strategies.data import federated_data
-from fedgame.strategies.federation import TRAIN
+from fedgame.strategies.federation import TRAIN, check_same_clients
 from fedgame.strategies.server_half import ServerHalf
 from fedgame.tasks.evaluation import evaluate
 
@@ -36,12 +39,51 @@ class TrainingHalf(ServerHalf, ABC):
         self._data = federated_data(experiment)
         self._module = experiment.task.module()
         self._parameters = experiment.task.initial_parameters(experiment.run.seed)
-        self._left_out = 0
+        self._left_out, self._done = 0, 0
+        self._rounds: list[RoundRecord] = []
         super().__init__(*args)
 
     def public_counts(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the clients' numbers of examples in the public partition."""
         return self._data.counts[clients]
+
+    @property
+    def heard(self) -> Sequence[RoundRecord]:
+        """What the listener was told so far; of a run that goes on, also before it was killed."""
+        return self._rounds
+
+    def _keep(
+        self, done: int, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]
+    ) -> None:
+        """Write down where the run stands after a round, with what a system has to add."""
+        write_checkpoint(
+            self._folder,
+            Checkpoint(
+                {"parameters": self._parameters, "clients": self._hosts.clients, **arrays},
+                {
+                    "done": done,
+                    "left_out": self._left_out,
+                    "rounds": [asdict(record) for record in self._rounds],
+                    **settings,
+                },
+            ),
+        )
+
+    def resume(self) -> None:
+        """Go on from the last checkpoint, if the first round came to its end; see `ServerHalf`."""
+        found = read_checkpoint(self._folder)
+        if found is None:
+            return
+        check_same_clients(found.arrays["clients"], self._hosts.clients)
+        self._done = found.settings["done"]
+        self._parameters = found.arrays["parameters"]
+        self._left_out = found.settings["left_out"]
+        self._rounds = [RoundRecord(**record) for record in found.settings["rounds"]]
+        self._restore(found)
+
+    @abstractmethod
+    def _restore(self, found: Checkpoint) -> None:
+        """Take from a checkpoint what the system added to it in `_keep`."""
 
     def _train_round(self, orders: Mapping[int, TrainOrder]) -> dict[int, TrainReply]:
         """Send out a round and return the updates that an honest node could have sent."""
