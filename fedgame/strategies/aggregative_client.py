@@ -52,7 +52,9 @@ class AggregativeClient(ClientHalf):
         """What the server may ask for, by name."""
         return {
             REGISTER: lambda content, _: pack(self.declare(unpack_registration_order(content))),
-            MESSAGE: self.send,
+            MESSAGE: lambda content, state: pack(
+                self.send(unpack_message_order(content, self._iterations), state)
+            ),
         }
 
     def public_counts(self, clients: IntArray) -> IntArray:
@@ -89,25 +91,28 @@ class AggregativeClient(ClientHalf):
                 raise ConfigError("type", own, f"player {player} can have the types {possible}")
         return np.full(len(players), own)
 
-    def send(self, content: RecordDict, state: RecordDict) -> RecordDict:
+    def send(self, order: MessageOrder, state: RecordDict) -> MessageReply:
         """Follow what was heard, add noise, write the ledger, and only then answer.
 
         Raises:
             InvalidOrder: The order asks for less noise than is public, for players of another
                 node, or leaves out what was heard before.
         """
-        order, public = unpack_message_order(content, self._iterations), self._public
+        public = self._public
         self._check(order)
         standing = Standing.read(state, public, order.players).advanced(public, order)
-        reply = self._once(MESSAGE, content, order, partial(self._messages, order, standing))
+        candidates = standing.estimates(order.players)
+        if not (np.abs(candidates) <= LARGEST).all():
+            raise InvalidOrder(f"what was heard leads beyond {LARGEST:g}, where noise is lost")
+        draft = partial(self._messages, order, candidates)
+        reply = self._once(MESSAGE, order, MessageReply, draft)
         standing.write(state)
         return reply
 
-    def _messages(self, order: MessageOrder, standing: Standing, ledger: Ledger) -> Draft:
+    def _messages(
+        self, order: MessageOrder, candidates: FloatArray, ledger: Ledger
+    ) -> Draft[MessageReply]:
         players, prior = order.players, self._public.prior
-        candidates = standing.estimates(players)
-        if not (np.abs(candidates) <= LARGEST).all():
-            raise InvalidOrder(f"what was heard leads beyond {LARGEST:g}, where noise is lost")
         estimates = candidates[np.arange(len(players)), self._types(players)]
         moved = sensitivities(candidates, prior, players)
         secret = self._node.secret(self._experiment, order.run_name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from flwr.app import RecordDict
@@ -15,11 +15,13 @@ from fedgame.ledger.answers import Answer
 from fedgame.ledger.events import LedgerRow
 from fedgame.ledger.purchases import Purchase
 from fedgame.ledger.store import Ledger
-from fedgame.messages.records import digest, from_bytes, pack, to_bytes
+from fedgame.messages.records import digest, from_bytes, pack, read_order, to_bytes
 from fedgame.messages.registration import RegistrationOrder
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment
+
+P = TypeVar("P")
 
 NOT_ASKED = ("ledger", "place", "first", "heard", "own")
 """Fields that do not make an order another one: where it stands, and what a new process is told."""
@@ -43,7 +45,7 @@ class Order(Protocol):
 
 
 @dataclass(frozen=True)
-class Draft:
+class Draft(Generic[P]):
     """A reply that has not left, and what it releases.
 
     Attributes:
@@ -55,7 +57,7 @@ class Draft:
     """
 
     round: int
-    reply: object
+    reply: P
     rows: Sequence[LedgerRow] = ()
     sold: Sequence[Purchase] = ()
     check: Callable[[], None] = lambda: None
@@ -115,12 +117,8 @@ class ClientHalf:
         return Ledger(path)
 
     def _once(
-        self,
-        action: str,
-        content: RecordDict,
-        order: Order,
-        draft: Callable[[Ledger], Draft],
-    ) -> RecordDict:
+        self, action: str, order: Order, kind: type[P], draft: Callable[[Ledger], Draft[P]]
+    ) -> P:
         """Return the reply to an order, on disk with its releases before it leaves the node.
 
         The same order once more, from a server that was killed before it took up the reply, gets
@@ -128,23 +126,21 @@ class ClientHalf:
 
         Args:
             action: What is asked for.
-            content: The order as it came.
-            order: The same, unpacked.
+            order: The order.
+            kind: What the reply is.
             draft: Computes the reply and what it releases, given the node's ledger.
 
         Raises:
             DuplicateRow: Another order of this round was answered.
         """
-        asked = digest(content, NOT_ASKED)
+        asked = digest(pack(order), NOT_ASKED)
         with self._open_ledger(order.run_name, order.ledger) as ledger:
             known = ledger.answer(action)
             if known is not None and known.digest == asked:
-                return from_bytes(known.reply)
+                return kind(**read_order(from_bytes(known.reply)))
             made = draft(ledger)
-            reply = pack(made.reply)
-            answer = Answer(action, made.round, asked, to_bytes(reply))
-            made.write(ledger, answer)
-        return reply
+            made.write(ledger, Answer(action, made.round, asked, to_bytes(pack(made.reply))))
+        return made.reply
 
     @staticmethod
     def _refuse_sold(ledger: Ledger, rows: Sequence[LedgerRow]) -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedgame.accountants import ACCOUNTANTS
@@ -60,17 +59,16 @@ class JsamClient(ClientHalf):
     def actions(self) -> Mapping[str, Action]:
         """What the server may ask for, by name."""
         return {
-            REGISTER: lambda content, _: self.report(content),
-            CONTRACT: lambda content, _: self.sign(content),
-            TRAIN: lambda content, _: self.train(content),
+            REGISTER: lambda content, _: pack(self.report(unpack_registration_order(content))),
+            CONTRACT: lambda content, _: pack(self.sign(unpack_contract(content))),
+            TRAIN: lambda content, _: pack(self.train(unpack_train_order(content))),
         }
 
-    def report(self, content: RecordDict) -> RecordDict:
+    def report(self, order: RegistrationOrder) -> Report:
         """Declare the clients hosted here and report their sensitivities: public."""
-        order = unpack_registration_order(content)
         if isinstance(self._experiment.buyer, Bbm):
-            return self._once(REGISTER, content, order, partial(self._with_losses, order))
-        return pack(self._plain_report(order))
+            return self._once(REGISTER, order, Report, partial(self._with_losses, order))
+        return self._plain_report(order)
 
     def _plain_report(self, order: RegistrationOrder) -> Report:
         clients, counts, own_noise = self._hosted(order)
@@ -87,7 +85,7 @@ class JsamClient(ClientHalf):
         )
         return np.array([settings.report(int(k), float(drawn[k]), prior) for k in clients])
 
-    def _with_losses(self, order: RegistrationOrder, ledger: Ledger) -> Draft:
+    def _with_losses(self, order: RegistrationOrder, ledger: Ledger) -> Draft[Report]:
         """Report the clients' losses at the initial model too; the ledger says: no guarantee."""
         plain = self._plain_report(order)
         event = UnaccountedRelease(self._experiment.training.neighbours, "initial loss")
@@ -101,15 +99,14 @@ class JsamClient(ClientHalf):
         module = task.module()
         return np.array([evaluate(task, module, initial, data.client(int(k)))[0] for k in clients])
 
-    def sign(self, content: RecordDict) -> RecordDict:
+    def sign(self, contract: Contract) -> Signature:
         """Accept what costs a client no more than is bought from it, and keep it on disk.
 
         The rest of the offer must be what the run's public configuration says.
         """
-        contract = unpack_contract(content)
-        return self._once(CONTRACT, content, contract, lambda _: self._signed(contract))
+        return self._once(CONTRACT, contract, Signature, lambda _: self._signed(contract))
 
-    def _signed(self, contract: Contract) -> Draft:
+    def _signed(self, contract: Contract) -> Draft[Signature]:
         try:
             offers = contract.offers()
         except ValueError as error:
@@ -165,12 +162,11 @@ class JsamClient(ClientHalf):
             self._kept[key] = bool(accountant.epsilon([event], offer.delta) <= offer.epsilon)
         return self._kept[key]
 
-    def train(self, content: RecordDict) -> RecordDict:
+    def train(self, order: TrainOrder) -> TrainReply:
         """Hold the order against the contracts, train, write the ledger, and only then answer."""
-        order = unpack_train_order(content)
-        return self._once(TRAIN, content, order, partial(self._draws, order))
+        return self._once(TRAIN, order, TrainReply, partial(self._draws, order))
 
-    def _draws(self, order: TrainOrder, ledger: Ledger) -> Draft:
+    def _draws(self, order: TrainOrder, ledger: Ledger) -> Draft[TrainReply]:
         experiment = self._experiment
         secret = self._node.secret(experiment, order.run_name)
         cohort = Cohort(experiment, federated_data(experiment), order.clients.tolist(), secret)

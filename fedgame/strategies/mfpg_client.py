@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedgame.games.privacy.mapg import Mapg
@@ -43,23 +42,23 @@ class MfpgClient(ClientHalf):
     def actions(self) -> Mapping[str, Action]:
         """What the server may ask for, by name."""
         return {
-            REGISTER: lambda content, _: self.register(content),
-            TRAIN: lambda content, _: self.train(content),
+            REGISTER: lambda content, _: pack(self.register(unpack_registration_order(content))),
+            TRAIN: lambda content, _: pack(self.train(unpack_round_order(content))),
         }
 
-    def register(self, content: RecordDict) -> RecordDict:
+    def register(self, order: RegistrationOrder) -> Registration:
         """Declare the clients hosted here, their numbers of examples and preferences: public."""
-        order, game = unpack_registration_order(content), self._experiment.game
+        game = self._experiment.game
         if isinstance(game, Mapg) and game.curvature == "own":
-            return self._once(REGISTER, content, order, partial(self._with_curvatures, order))
-        return pack(self._registration(order))
+            return self._once(REGISTER, order, Registration, partial(self._with_curvatures, order))
+        return self._registration(order)
 
     def _registration(self, order: RegistrationOrder) -> Registration:
         clients, counts, own_noise = self._hosted(order)
         betas = self._experiment.population.betas(self._experiment.run.num_clients)[clients]
         return Registration(clients, counts, own_noise, betas, np.zeros(len(clients)))
 
-    def _with_curvatures(self, order: RegistrationOrder, ledger: Ledger) -> Draft:
+    def _with_curvatures(self, order: RegistrationOrder, ledger: Ledger) -> Draft[Registration]:
         """Declare Hessian traces of the clients' own data too; the ledger says: no guarantee."""
         plain = self._registration(order)
         event = UnaccountedRelease(self._experiment.training.neighbours, "own curvature")
@@ -77,12 +76,11 @@ class MfpgClient(ClientHalf):
             [measure(data.client(int(k)), rng) for k, rng in zip(clients, rngs, strict=True)]
         )
 
-    def train(self, content: RecordDict) -> RecordDict:
+    def train(self, order: RoundOrder) -> TrainReply:
         """Choose, train, write the ledger, and only then answer."""
-        order = unpack_round_order(content)
-        return self._once(TRAIN, content, order, partial(self._round, order))
+        return self._once(TRAIN, order, TrainReply, partial(self._round, order))
 
-    def _round(self, order: RoundOrder, ledger: Ledger) -> Draft:
+    def _round(self, order: RoundOrder, ledger: Ledger) -> Draft[TrainReply]:
         cohort = self._cohort(order)
         strengths = order.strengths
         if order.choose:
