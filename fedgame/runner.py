@@ -28,8 +28,10 @@ from fedgame.reports.run_folder import (
 )
 from fedgame.strategies import SERVERS
 from fedgame.strategies.base import Progress, ProgressListener, Result, RoundRecord
+from fedgame.strategies.checkpoint import CHECKPOINT
 from fedgame.strategies.game_result import GameResult, IterationRecord
 from fedgame.strategies.handlers import make_client_app
+from fedgame.strategies.journal import JOURNAL
 from fedgame.strategies.node import NEEDS_A_FOLDER
 from fedgame.strategies.outcome import Accountants
 from fedgame.strategies.settings import Experiment, Scalar
@@ -41,8 +43,8 @@ SOUND = ("rdp", "pld", "order2")
 MERGED = "nodes.merged"
 """It is there while the ledgers of simulated nodes are deleted, whose rows the run's ledger has."""
 
-MAY_CHANGE = ("resume", "output-dir", "node-timeout", "reply-timeout")
-"""Keys that a run may go on with other values of."""
+MAY_CHANGE = ("resume", "output-dir", "run-name", "node-timeout", "reply-timeout")
+"""Keys that a run may go on with other values of; the last two a user may set."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def run(experiment: Experiment, grid: Grid, listener: ProgressListener) -> Finis
     name, resumed = experiment.run.run_name, experiment.run.resume
     if resumed:
         folder = find_interrupted(parent / name, name)
-        _check_same(folder, experiment)
+        check_same(folder, experiment)
     else:
         folder = create_run_folder(parent, name, create_parents=create)
     with owned(folder):
@@ -122,7 +124,10 @@ def _run_in(
     if conflict:
         # what was trained and recorded is kept; who spent what is not certain, and is said so
         result = replace(result, status="failed", reason=conflict)
-    return Finished(folder, _write(folder, result, flat, versions))
+    summary = _write(folder, result, flat, versions)
+    for name in (CHECKPOINT, JOURNAL):
+        (folder / name).unlink(missing_ok=True)
+    return Finished(folder, summary)
 
 
 def _write(
@@ -172,8 +177,12 @@ def _merge(folder: Path, ledger: Ledger) -> str:
     return ""
 
 
-def _check_same(folder: Path, experiment: Experiment) -> None:
+def check_same(folder: Path, experiment: Experiment) -> None:
     """Refuse to go on with other settings than a run was begun with.
+
+    Args:
+        folder: The run's folder.
+        experiment: What would go on.
 
     Raises:
         ConfigError: The first key that differs.

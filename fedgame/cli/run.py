@@ -37,6 +37,10 @@ def run(
         str | None,
         typer.Option(metavar="NAME", help="Use this SuperLink of Flower's config.toml."),
     ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Go on with the run of this folder, which was killed."),
+    ] = None,
     no_flower: Annotated[
         bool, typer.Option("--no-flower", help="Run in this process: same bits, no start-up.")
     ] = False,
@@ -52,6 +56,9 @@ def run(
     EXPERIMENT.toml holds the keys that differ from their defaults (`fedgame keys` lists all);
     without it, the demo runs.
 
+    A run that was killed goes on with --resume RUN, from the last round that came to its end: it
+    releases nothing twice, and ends as if nothing had happened.
+
     A run writes its folder to the key `output-dir`, else to the folder FEDGAME_HOME, else to the
     user's data folder.
     """
@@ -63,11 +70,17 @@ def run(
 
     from fedgame.cli.experiment import prepare
     from fedgame.cli.on_flower import run_on_flower
+    from fedgame.cli.resumed import prepare_resumed
     from fedgame.cli.summary import print_summary
     from fedgame.errors import RunFailed
     from fedgame.runner import preflight
 
-    ready = prepare(experiment, run_config or [], nodes=nodes, superlink=superlink)
+    if resume is None:
+        ready = prepare(experiment, run_config or [], nodes=nodes, superlink=superlink)
+    elif nodes is not None:
+        raise typer.BadParameter("--resume and --nodes exclude each other")
+    else:
+        ready = prepare_resumed(resume, experiment, run_config or [], superlink=superlink)
     console = Console(stderr=True)
     if superlink is None:
         preflight(ready)
