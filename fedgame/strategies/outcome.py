@@ -223,11 +223,25 @@ def _printed_scale(trained: Trained, _: Histories) -> str | None:
     )
 
 
-def _adaptive(trained: Trained, _: Histories) -> str | None:
-    game = trained.plan.experiment.game
-    adaptive = isinstance(game, MeanField) and game.schedule == "every-round"
-    if not adaptive or not trained.started:
+def _nothing_to_choose(trained: Trained, _: Histories) -> str | None:
+    if len(trained.plan.grid) != 1:
         return None
+    return (
+        "The grid has one strength, so that nobody has anything to choose: no choice was made or "
+        "charged, and the run is one without a game at that strength."
+    )
+
+
+def _schedule(trained: Trained, _: Histories) -> str | None:
+    game = trained.plan.experiment.game
+    if not isinstance(game, MeanField) or len(trained.plan.grid) == 1 or not trained.started:
+        return None
+    if game.schedule == "commit":
+        return (
+            "Strengths were chosen once, before training: a client's guarantee is for the strength "
+            "that it then published. Before the choice, that of the smallest strength of the grid "
+            "was promised."
+        )
     return (
         "Strengths were chosen from earlier outputs: the guarantee counts every round at the "
         "smallest strength of the grid; the realised epsilon is ex post."
@@ -239,5 +253,6 @@ _NOTES: tuple[Note, ...] = (
     _unaccounted,
     _averaged_clipping,
     _printed_scale,
-    _adaptive,
+    _nothing_to_choose,
+    _schedule,
 )
