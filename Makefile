@@ -63,6 +63,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 	@$(REQUIREMENTS) > $@
 
 .PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
+.PHONY: results-heterogeneity figures-heterogeneity results-projection
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -85,3 +86,13 @@ results-pml: .venv/.dev ## compute the numbers of docs/aggregative.md (about a m
 
 figures-pml: .venv/.dev ## draw the figures of docs/aggregative.md from results/pml/
 	$(BIN)/python -m scripts.pml_figures $(ARGS)
+
+results-heterogeneity: .venv/.dev ## run docs/heterogeneity.md, resumable (FEDGAME_DATA_DIR=DIR)
+	$(BIN)/python -m scripts.heterogeneity_steps
+	$(BIN)/python -m scripts.heterogeneity $(ARGS)
+
+figures-heterogeneity: .venv/.dev ## draw the figure of docs/heterogeneity.md
+	$(BIN)/python -m scripts.heterogeneity_figures $(ARGS)
+
+results-projection: .venv/.dev ## run docs/projection.md, resumable (FEDGAME_DATA_DIR=DIR for MNIST)
+	$(BIN)/python -m scripts.projection $(ARGS)

@@ -16,11 +16,11 @@ from fedgame import config
 from scripts import resumable
 from scripts.results import DATA_DIR, ROOT, Key, read_rows, with_data, write_row
 from scripts.resumable import SweepError, check_finished, digest
+from scripts.table_parts import LIST_SEPARATOR, listed
 
 PRESET: Final = ROOT / "experiments" / "sound" / "mnist-heterogeneous.toml"
 RESULTS: Final = ROOT / "results" / "heterogeneity.csv"
 SEEDS: Final = (42, 43, 44, 45, 46)
-SEPARATOR: Final = " "
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,6 @@ def key_of(row: Mapping[str, Any]) -> Key:
     return int(row["seed"]), row["method"]
 
 
-def numbers(text: str) -> list[float]:
-    """Return the numbers of a list in a row."""
-    return [float(part) for part in text.split(SEPARATOR)]
-
-
 def _game(preset: Flat, seed: int, rows: Rows) -> Flat:  # noqa: ARG001
     return {}
 
@@ -89,7 +84,7 @@ def _own_gaussian(preset: Flat, seed: int, rows: Rows) -> Flat:  # noqa: ARG001
 
 
 def _strictest_entropic(preset: Flat, seed: int, rows: Rows) -> Flat:
-    noise_multiplier = numbers(rows[seed, "dp-sgd"]["noise_multipliers"])[0]
+    noise_multiplier = listed(rows[seed, "dp-sgd"]["noise_multipliers"])[0]
     step = preset["gaussian.learning-rate"]
     return {"cell": "mfep", "jko.noise-multiplier": noise_multiplier, "jko.tau": step}
 
@@ -142,7 +137,7 @@ def row_of(method: str, flat: Flat, summary: Mapping[str, Any], seconds: float) 
 
 
 def _listed(values: Sequence[float]) -> str:
-    return SEPARATOR.join(map(repr, values))
+    return LIST_SEPARATOR.join(map(repr, values))
 
 
 def _run(method: str, seed: int, preset: Flat) -> None:

@@ -15,43 +15,11 @@ from typing import Any, Final
 
 from fedgame import config
 from scripts import resumable
+from scripts.projection_grid import CASES, PROJECTIONS
 from scripts.results import DATA_DIR, ROOT, Key, with_data, write_row
 from scripts.resumable import SweepError, check_finished, digest
 
 RESULTS: Final = ROOT / "results" / "projection.csv"
-SEEDS: Final = (42, 43, 44, 45, 46)
-FEWER_SEEDS: Final = SEEDS[:2]
-"""For runs that take minutes."""
-EVERY_TENSOR: Final = 10**9
-
-
-@dataclass(frozen=True)
-class Case:
-    """A preset, what is changed in it, and the seeds."""
-
-    preset: str
-    overrides: Mapping[str, Any]
-    seeds: tuple[int, ...] = SEEDS
-
-
-_MFEP: Final = {"cell": "mfep", "jko.noise-multiplier": 4.0}
-
-CASES: Final[Mapping[str, Case]] = {
-    "digits, mfpg": Case("demo", {}),
-    "digits, mfep": Case("demo", _MFEP),
-    "logistic, mfep": Case("demo", {**_MFEP, "task.name": "logistic"}),
-    "quadratic, mfep": Case("demo", {**_MFEP, "task.name": "quadratic"}),
-    "mnist, mfep": Case("sound/mnist-mfep", {}, FEWER_SEEDS),
-}
-PROJECTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "off": {"jko.sinkhorn": False},
-    **{
-        f"{words}, reg {reg:g}": {"jko.sinkhorn-cap": cap, "jko.sinkhorn-reg": reg}
-        for (words, cap), reg in product(
-            (("up to 512 entries", 512), ("every tensor", EVERY_TENSOR)), (0.1, 0.01)
-        )
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -115,7 +83,7 @@ def row_of(
 def jobs(cases: Sequence[str]) -> Iterator[tuple[str, str, int]]:
     """Yield the runs of some cases: case, projection, seed."""
     for case in cases:
-        for seed, projection in product(CASES[case].seeds, PROJECTIONS):
+        for seed, projection in product(CASES[case].seeds, CASES[case].projections):
             yield case, projection, seed
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
-from scripts import pml_tables
+from scripts import equal_epsilon_tables, pml_tables
 from scripts.jsam_grid import (
     BUDGETS,
     COMPARED,
@@ -29,9 +29,12 @@ from scripts.jsam_grid import (
     Job,
     job_of,
 )
+from scripts.table_parts import Rows, accuracy, numbers, percent, span
 
 ROOT = Path(__file__).resolve().parents[1]
 CELLS = ("dp-sgd", "mfep", "mapg-dp", "mfpg")
+TARGETS = ("jsam", "pml", "heterogeneity", "projection")
+"""Folders and files of results/ that have a make target of their own."""
 READING = {
     "not covered": "below the guarantee: not supported",
     "looser": "above the guarantee: true, and weak",
@@ -42,8 +45,6 @@ _BLOCK = re.compile(
     r"(?P<begin><!-- begin (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end (?P=name) -->)", re.DOTALL
 )
 _MARKER = re.compile(r"<!-- (?:begin|end) [^>]*-->")
-
-Rows = Sequence[Mapping[str, str]]
 
 
 class TableError(Exception):
@@ -62,38 +63,21 @@ def read_results(path: Path) -> Rows:
     except OSError:
         rows = []
     if not rows:
-        part = path.parent.name
-        target = f"results-{part}" if part in {"jsam", "pml"} else "results"
+        parts = (path.parent.name, path.stem.partition("_")[0])
+        own = [part for part in parts if part in TARGETS]
+        target = "-".join(["results", *own])
         raise TableError(f"{path}: no results there; make {target}")
     return rows
-
-
-def _numbers(rows: Rows, column: str) -> list[float]:
-    return [float(row[column]) for row in rows if row[column]]
-
-
-def _range(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
-def _accuracy(rows: Rows) -> str:
-    accuracy = _numbers(rows, "accuracy")
-    span = _range(_percent(min(accuracy)), _percent(max(accuracy)))
-    return _percent(fmean(accuracy)) + (f" ({span})" if len(rows) > 1 else "")
 
 
 def _cell_line(cell: str, rows: Rows) -> str:
     columns = (
         cell,
-        _accuracy(rows),
-        format_bound(max(_numbers(rows, "worst_epsilon")), 3),
-        _range(
-            format_bound(min(_numbers(rows, "realised_min")), 3),
-            format_bound(max(_numbers(rows, "realised_max")), 3),
+        accuracy(rows),
+        format_bound(max(numbers(rows, "worst_epsilon")), 3),
+        span(
+            format_bound(min(numbers(rows, "realised_min")), 3),
+            format_bound(max(numbers(rows, "realised_max")), 3),
         ),
         str(len(rows)),
     )
@@ -134,14 +118,14 @@ def claims_table(rows: Rows) -> list[str]:
 
 def jsam_accuracy_table(rows: Rows) -> list[str]:
     """Return one line a split and mechanism: accuracy at each budget, with the first seed."""
-    accuracy = {job_of(row): _percent(float(row["accuracy"])) for row in rows}
+    reached = {job_of(row): percent(float(row["accuracy"])) for row in rows}
     lines = [
         f"| s | mechanism | {' | '.join(f'budget {budget:g}' for budget in BUDGETS)} |",
         f"|---|---|{'---|' * len(BUDGETS)}",
     ]
     for similarity, mechanism in product(SIMILARITIES, MECHANISMS):
         jobs = [Job(mechanism, similarity, budget, SEED) for budget in BUDGETS]
-        cells = (str(similarity), mechanism, *(accuracy.get(job, "-") for job in jobs))
+        cells = (str(similarity), mechanism, *(reached.get(job, "-") for job in jobs))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -165,14 +149,14 @@ def _same(job: Job, other: Job) -> bool:
 
 
 def _seeds_line(job: Job, rows: Rows) -> str:
-    participants = _numbers(rows, "participants")
+    participants = numbers(rows, "participants")
     columns = (
         str(job.similarity),
         f"{job.budget:g}",
         job.mechanism,
-        _accuracy(rows),
-        format_number(fmean(_numbers(rows, "total_payment")), 3),
-        _range(f"{min(participants):g}", f"{max(participants):g}"),
+        accuracy(rows),
+        format_number(fmean(numbers(rows, "total_payment")), 3),
+        span(f"{min(participants):g}", f"{max(participants):g}"),
         str(len(rows)),
     )
     return f"| {' | '.join(columns)} |"
@@ -189,6 +173,10 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "pml-tradeoff": ("pml/tradeoff.csv", pml_tables.tradeoff_table),
     "pml-correlation": ("pml/correlation.csv", pml_tables.correlation_table),
     "pml-stopping": ("pml/stopping.csv", pml_tables.stopping_table),
+    "heterogeneity": ("heterogeneity.csv", equal_epsilon_tables.heterogeneity_table),
+    "heterogeneity-clients": ("heterogeneity.csv", equal_epsilon_tables.clients_table),
+    "heterogeneity-steps": ("heterogeneity_steps.csv", equal_epsilon_tables.steps_table),
+    "projection": ("projection.csv", equal_epsilon_tables.projection_table),
 }
 """Name of a block: the file in results/ that it shows, and how."""
 
