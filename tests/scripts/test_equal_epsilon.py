@@ -193,3 +193,38 @@ def test_tables_and_figure_hold_every_run() -> None:
     assert sum(int(line.split("|")[-2]) for line in projection_table(rows)[2:]) == len(rows)
     figure = heterogeneity_figure(read_results(heterogeneity.RESULTS))
     assert [len(trace.x) for trace in figure.data] == [5, 50, 5, 50]
+
+
+def test_the_page_says_how_far_the_game_is_ahead() -> None:
+    assert "With every seed the game is ahead, by less than one point." in _page("heterogeneity.md")
+    for seed in heterogeneity.SEEDS:
+        game, shared = (float(HETEROGENEOUS[seed, m]["accuracy"]) for m in ("mfpg", "dp-sgd"))
+        assert 0 < game - shared < 0.01
+
+
+def test_the_page_says_that_the_projection_brings_nothing() -> None:
+    assert "The projection brings no gain here that would stand out" in _page("projection.md")
+    mean: dict[str, dict[str, float]] = {}
+    for case in ("digits, mfpg", "digits, mfep"):
+        by_kind = {
+            kind: [float(PROJECTED[case, kind, seed]["accuracy"]) for seed in CASES[case].seeds]
+            for kind in CASES[case].projections
+        }
+        mean[case] = {kind: float(np.mean(found)) for kind, found in by_kind.items()}
+        spread = float(np.ptp(by_kind["off"]))
+        assert all(found - mean[case]["off"] < spread for found in mean[case].values())
+        weaker, stronger = (mean[case][f"every tensor, reg {reg}"] for reg in ("0.01", "0.1"))
+        assert stronger < weaker < mean[case]["off"] + 0.005
+        loss = {
+            kind: np.mean([float(PROJECTED[case, kind, s]["loss"]) for s in CASES[case].seeds])
+            for kind in ("off", "every tensor, reg 0.01")
+        }
+        assert loss["every tensor, reg 0.01"] > loss["off"]
+    off, every = (
+        float(PROJECTED["mnist, mfep", kind, 42]["accuracy"])
+        for kind in ("off", "every tensor, reg 0.1")
+    )
+    assert every < off - 0.05
+    rows = (PROJECTED["mnist, mfep", kind, 42] for kind in ("off", "every tensor, reg 0.01"))
+    without, projected = (float(row["loss"]) for row in rows)
+    assert projected < without
