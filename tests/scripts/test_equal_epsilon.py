@@ -131,8 +131,8 @@ def test_recorded_runs_are_of_the_presets_as_they_are() -> None:
         assert row["settings"] == digest(flat), (seed, method)
     for (case, projected, seed), row in PROJECTED.items():
         assert row["settings"] == digest(projection.settings(case, projected, seed))
-    for row in read_results(heterogeneity_steps.RESULTS):
-        assert row["settings"] == digest(heterogeneity_steps.settings(float(row["step"])))
+    for run in read_results(heterogeneity_steps.RESULTS):
+        assert run["settings"] == digest(heterogeneity_steps.settings(float(run["step"])))
 
 
 def test_each_client_is_guaranteed_what_it_chose() -> None:
