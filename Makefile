@@ -62,7 +62,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (about 6 GB with torch: some minutes)"; $(PIP_INSTALL) -e '.[dev]'; }
 	@$(REQUIREMENTS) > $@
 
-.PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
+.PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml results-attack figures-attack
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -85,3 +85,9 @@ results-pml: .venv/.dev ## compute the numbers of docs/aggregative.md (about a m
 
 figures-pml: .venv/.dev ## draw the figures of docs/aggregative.md from results/pml/
 	$(BIN)/python -m scripts.pml_figures $(ARGS)
+
+results-attack: .venv/.dev ## attack the JKO step and burnt-in particles (some minutes)
+	$(BIN)/python -m scripts.attack_results $(ARGS)
+
+figures-attack: .venv/.dev ## draw the figure of docs/attacks.md from results/attack/
+	$(BIN)/python -m scripts.attack_figures $(ARGS)

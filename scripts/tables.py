@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
-from scripts import pml_tables
+from scripts import attack_tables, pml_tables
 from scripts.jsam_grid import (
     BUDGETS,
     COMPARED,
@@ -63,7 +63,7 @@ def read_results(path: Path) -> Rows:
         rows = []
     if not rows:
         part = path.parent.name
-        target = f"results-{part}" if part in {"jsam", "pml"} else "results"
+        target = f"results-{part}" if part in {"jsam", "pml", "attack"} else "results"
         raise TableError(f"{path}: no results there; make {target}")
     return rows
 
@@ -189,6 +189,8 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "pml-tradeoff": ("pml/tradeoff.csv", pml_tables.tradeoff_table),
     "pml-correlation": ("pml/correlation.csv", pml_tables.correlation_table),
     "pml-stopping": ("pml/stopping.csv", pml_tables.stopping_table),
+    "two-point": ("attack/two_point.csv", attack_tables.two_point_table),
+    "flow-attack": ("attack/flow.csv", attack_tables.flow_table),
 }
 """Name of a block: the file in results/ that it shows, and how."""
 
