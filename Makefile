@@ -64,6 +64,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 
 .PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
 .PHONY: results-heterogeneity figures-heterogeneity results-projection
+.PHONY: results-attack figures-attack
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -96,3 +97,9 @@ figures-heterogeneity: .venv/.dev ## draw the figure of docs/heterogeneity.md
 
 results-projection: .venv/.dev ## run docs/projection.md, resumable (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python -m scripts.projection $(ARGS)
+
+results-attack: .venv/.dev ## attack the JKO step and burnt-in particles (some minutes)
+	$(BIN)/python -m scripts.attack_results $(ARGS)
+
+figures-attack: .venv/.dev ## draw the figure of docs/attacks.md from results/attack/
+	$(BIN)/python -m scripts.attack_figures $(ARGS)

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
-from scripts import equal_epsilon_tables, pml_tables
+from scripts import attack_tables, equal_epsilon_tables, pml_tables
 from scripts.jsam_grid import (
     BUDGETS,
     COMPARED,
@@ -33,7 +33,7 @@ from scripts.table_parts import Rows, accuracy, numbers, percent, span
 
 ROOT = Path(__file__).resolve().parents[1]
 CELLS = ("dp-sgd", "mfep", "mapg-dp", "mfpg")
-TARGETS = ("jsam", "pml", "heterogeneity", "projection")
+TARGETS = ("jsam", "pml", "heterogeneity", "projection", "attack", "mfne", "flow", "population")
 """Folders and files of results/ that have a make target of their own."""
 READING = {
     "not covered": "below the guarantee: not supported",
@@ -177,6 +177,8 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "heterogeneity-clients": ("heterogeneity.csv", equal_epsilon_tables.clients_table),
     "heterogeneity-steps": ("heterogeneity_steps.csv", equal_epsilon_tables.steps_table),
     "projection": ("projection.csv", equal_epsilon_tables.projection_table),
+    "two-point": ("attack/two_point.csv", attack_tables.two_point_table),
+    "flow-attack": ("attack/flow.csv", attack_tables.flow_table),
 }
 """Name of a block: the file in results/ that it shows, and how."""
 
