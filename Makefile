@@ -65,6 +65,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 .PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
 .PHONY: results-heterogeneity figures-heterogeneity results-projection
 .PHONY: results-attack figures-attack
+.PHONY: results-mfne figures-mfne
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -103,3 +104,9 @@ results-attack: .venv/.dev ## attack the JKO step and burnt-in particles (some m
 
 figures-attack: .venv/.dev ## draw the figure of docs/attacks.md from results/attack/
 	$(BIN)/python -m scripts.attack_figures $(ARGS)
+
+results-mfne: .venv/.dev ## solve the privacy games of docs/mfpg.md (about a minute)
+	$(BIN)/python -m scripts.game_results $(ARGS)
+
+figures-mfne: .venv/.dev ## draw the figure of docs/mfpg.md
+	$(BIN)/python -m scripts.game_figures $(ARGS)

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
-from scripts import attack_tables, equal_epsilon_tables, pml_tables
+from scripts import attack_tables, equal_epsilon_tables, game_tables, pml_tables
 from scripts.jsam_grid import (
     BUDGETS,
     COMPARED,
@@ -168,6 +168,8 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "mfep-claims": ("paper_mfep.csv", claims_table),
     "jsam-accuracy": ("jsam/accuracy.csv", jsam_accuracy_table),
     "jsam-seeds": ("jsam/accuracy.csv", jsam_seeds_table),
+    "mfne-coupling": ("mfne/coupling.csv", game_tables.coupling_table),
+    "mfne-equations": ("mfne/equations.csv", game_tables.equations_table),
     "pml-gain": ("pml/gain.csv", pml_tables.gain_table),
     "pml-leakage": ("pml/leakage.csv", pml_tables.leakage_table),
     "pml-tradeoff": ("pml/tradeoff.csv", pml_tables.tradeoff_table),
