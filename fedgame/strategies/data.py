@@ -22,7 +22,7 @@ class FederatedData:
     indices: list[NDArray[np.int64]]
     test: Examples
 
-    @property
+    @functools.cached_property
     def counts(self) -> NDArray[np.int64]:
         """Number of examples of each client, shape (clients,)."""
         return np.array([len(index) for index in self.indices], dtype=np.int64)

@@ -34,7 +34,7 @@ class MfpgClient(ClientHalf):
     def __init__(self, experiment: Experiment, node: Node) -> None:
         """Keep the experiment; data are loaded when first needed."""
         super().__init__(experiment, node)
-        self._cohorts: dict[tuple[str, tuple[int, ...]], Cohort] = {}
+        self._cohorts: dict[tuple[str, bytes], Cohort] = {}
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -92,9 +92,10 @@ class MfpgClient(ClientHalf):
         )
 
     def _cohort(self, order: RoundOrder) -> Cohort:
-        key = (order.run_name, tuple(int(client) for client in order.clients))
+        key = (order.run_name, order.clients.tobytes())
         if key not in self._cohorts:
             secret = self._node.secret(self._experiment, order.run_name)
             data = federated_data(self._experiment)
-            self._cohorts = {key: Cohort(self._experiment, data, key[1], secret)}
+            cohort = Cohort(self._experiment, data, order.clients.tolist(), secret)
+            self._cohorts = {key: cohort}
         return self._cohorts[key]
