@@ -40,6 +40,11 @@ def federated_data(experiment: Experiment) -> FederatedData:
     )
 
 
+def forget_data() -> None:
+    """Let go of the data of every experiment: a process that only waits needs none of them."""
+    _load.cache_clear()
+
+
 # components are frozen dataclasses, so they are keys
 @functools.lru_cache(maxsize=2)
 def _load(

@@ -22,7 +22,7 @@ from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import REGISTER, TRAIN
 from fedgame.strategies.node import Node
-from fedgame.strategies.plan import choice_event
+from fedgame.strategies.plan import choice_event, round_rows
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
@@ -76,11 +76,8 @@ class MfpgClient(ClientHalf):
         if order.choose:
             strengths = cohort.choose(order)
         local = cohort.train(order.round, order.parameters, strengths)
-        events = zip(cohort.clients, local.events, strict=True)
-        rows = [LedgerRow(client, order.round, 0, "update", event) for client, event in events]
         choice = choice_event(self._experiment) if order.choose else None
-        if choice is not None:
-            rows += [LedgerRow(k, order.round, 0, "choice", choice) for k in cohort.clients]
+        rows = round_rows(order.round, cohort.clients, local.events, choice)
         self._write(order.run_name, order.ledger, rows)
         used = acceptable(local.updates)
         return TrainReply(

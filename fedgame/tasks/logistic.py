@@ -74,9 +74,8 @@ class Logistic:
         return (outputs.squeeze(-1) > 0) == (targets > 0.5)
 
     def _draw(self, part: str, count: int, seed: int) -> Examples:
-        features, products = planted_features(
-            public_generator(seed, f"logistic {part} features"), count, self.planted_parameters(seed)
-        )
+        rng = public_generator(seed, f"logistic {part} features")
+        features, products = planted_features(rng, count, self.planted_parameters(seed))
         uniform = public_generator(seed, f"logistic {part} label noise").random(count)
         labels = (products > 0) ^ (uniform < self.label_noise)
         return Examples(features, labels.astype(np.float32))

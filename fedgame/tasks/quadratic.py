@@ -73,9 +73,8 @@ class Quadratic:
         return
 
     def _draw(self, part: str, count: int, seed: int) -> Examples:
-        features, products = planted_features(
-            public_generator(seed, f"quadratic {part} features"), count, self.planted_parameters(seed)
-        )
+        rng = public_generator(seed, f"quadratic {part} features")
+        features, products = planted_features(rng, count, self.planted_parameters(seed))
         noise = public_generator(seed, f"quadratic {part} noise").standard_normal(count)
         targets = products + self.noise_std * noise
         return Examples(features, targets.astype(np.float32))

@@ -79,8 +79,9 @@ def measured_loss(losses: FloatArray, cap: float, divisor: float | FloatArray) -
         divisor: The public n_k, or q n_k on a Poisson batch; of several clients shape (clients, 1).
 
     Returns:
-        Shape (m,) or (clients, m), from 0 (always at the smallest strength) to D. An example whose loss at the
-        smallest strength is not finite counts as 0; a loss that is NaN elsewhere counts as D.
+        Shape (m,) or (clients, m), from 0 (always at the smallest strength) to D. An example whose
+        loss at the smallest strength is not finite counts as 0; a loss that is NaN elsewhere counts
+        as D.
     """
     values = np.asarray(losses, dtype=np.float64)
     base = values[..., :1]
