@@ -62,7 +62,8 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (about 6 GB with torch: some minutes)"; $(PIP_INSTALL) -e '.[dev]'; }
 	@$(REQUIREMENTS) > $@
 
-.PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
+.PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml \
+	results-population
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -85,3 +86,7 @@ results-pml: .venv/.dev ## compute the numbers of docs/aggregative.md (about a m
 
 figures-pml: .venv/.dev ## draw the figures of docs/aggregative.md from results/pml/
 	$(BIN)/python -m scripts.pml_figures $(ARGS)
+
+results-population: .venv/.dev ## measure runs of 10 to 100,000 clients and draw them (about 6 minutes)
+	$(BIN)/python -m scripts.population $(ARGS)
+	$(BIN)/python -m scripts.population_figure
