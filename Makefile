@@ -87,6 +87,6 @@ results-pml: .venv/.dev ## compute the numbers of docs/aggregative.md (about a m
 figures-pml: .venv/.dev ## draw the figures of docs/aggregative.md from results/pml/
 	$(BIN)/python -m scripts.pml_figures $(ARGS)
 
-results-population: .venv/.dev ## measure runs of 10 to 100,000 clients and draw them (about 6 minutes)
+results-population: .venv/.dev ## measure runs of 10 to 100,000 clients and draw them
 	$(BIN)/python -m scripts.population $(ARGS)
 	$(BIN)/python -m scripts.population_figure
