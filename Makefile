@@ -66,6 +66,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 .PHONY: results-heterogeneity figures-heterogeneity results-projection
 .PHONY: results-attack figures-attack
 .PHONY: results-mfne figures-mfne
+.PHONY: results-population
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -110,3 +111,7 @@ results-mfne: .venv/.dev ## solve the privacy games of docs/mfpg.md (about a min
 
 figures-mfne: .venv/.dev ## draw the figure of docs/mfpg.md
 	$(BIN)/python -m scripts.game_figures $(ARGS)
+
+results-population: .venv/.dev ## measure runs of 10 to 100,000 clients and draw them
+	$(BIN)/python -m scripts.population $(ARGS)
+	$(BIN)/python -m scripts.population_figure

@@ -162,6 +162,30 @@ def _seeds_line(job: Job, rows: Rows) -> str:
     return f"| {' | '.join(columns)} |"
 
 
+def population_table(rows: Rows) -> list[str]:
+    """Return one line a run: time of a round and of the whole, cost of a client, memory, disk."""
+    lines = [
+        "| task | clients | round in which all choose | other round | a client, other round "
+        "| first round | whole run | memory, peak | run folder |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for row in sorted(rows, key=lambda row: (row["task"], int(row["clients"]))):
+        plain, clients = float(row["plain_seconds"]), int(row["clients"])
+        columns = (
+            row["task"],
+            f"{clients:,}",
+            f"{float(row['choice_seconds']):.2f} s",
+            f"{plain:.2f} s",
+            f"{format_number(1e6 * plain / clients, 2)} us",
+            f"{float(row['first_seconds']):.2f} s",
+            f"{float(row['run_seconds']):.0f} s",
+            f"{float(row['peak_mebibytes']) / 1024:.1f} GiB",
+            f"{float(row['folder_mebibytes']):.1f} MiB",
+        )
+        lines.append(f"| {' | '.join(columns)} |")
+    return lines
+
+
 BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "demo": ("demo.csv", cells_table),
     "sound-mnist": ("sound_mnist.csv", cells_table),
@@ -170,6 +194,7 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "jsam-seeds": ("jsam/accuracy.csv", jsam_seeds_table),
     "mfne-coupling": ("mfne/coupling.csv", game_tables.coupling_table),
     "mfne-equations": ("mfne/equations.csv", game_tables.equations_table),
+    "population": ("population/scaling.csv", population_table),
     "pml-gain": ("pml/gain.csv", pml_tables.gain_table),
     "pml-leakage": ("pml/leakage.csv", pml_tables.leakage_table),
     "pml-tradeoff": ("pml/tradeoff.csv", pml_tables.tradeoff_table),

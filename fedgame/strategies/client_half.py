@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from flwr.app import RecordDict
@@ -66,7 +66,7 @@ class ClientHalf:
         path.parent.mkdir(parents=True, exist_ok=True)
         return Ledger(path)
 
-    def _write(self, run_name: str, simulated: str, rows: list[LedgerRow]) -> None:
+    def _write(self, run_name: str, simulated: str, rows: Iterable[LedgerRow]) -> None:
         """Put releases on disk, which is what comes before they leave the node.
 
         Raises:
@@ -74,7 +74,14 @@ class ClientHalf:
                 what it sold.
         """
         with self._open_ledger(run_name, simulated) as ledger:
-            sold = ledger.purchases().keys() & {row.client for row in rows}
-            if sold:
-                raise InvalidOrder(f"client {min(sold)} sold a budget in this run, for other draws")
-            ledger.append(rows)
+            sold = ledger.purchases().keys()
+
+            def unsold() -> Iterator[LedgerRow]:
+                for row in rows:
+                    if row.client in sold:
+                        raise InvalidOrder(
+                            f"client {row.client} sold a budget in this run, for other draws"
+                        )
+                    yield row
+
+            ledger.append(unsold())

@@ -8,7 +8,8 @@ plans, validates, sums and says what was spent.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from fedgame.strategies.certificates import PublicGame, mean_curvature
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.noise_check import check_noise_multipliers
 from fedgame.strategies.outcome import Histories, Trained, run_result
-from fedgame.strategies.plan import choice_event, make_plan
+from fedgame.strategies.plan import choice_event, make_plan, round_rows
 from fedgame.strategies.settings import Experiment
 from fedgame.strategies.training_half import DIVERGES, TrainingHalf
 
@@ -175,30 +176,25 @@ class MfpgServer(TrainingHalf):
     def _apply(self, round_: int, replies: Mapping[int, TrainReply]) -> FloatArray:
         """Charge every client that answered, then add the sum to the model."""
         used = np.full(len(self._hosts.clients), np.nan)
-        rows: list[LedgerRow] = []
+        rows: list[Iterator[LedgerRow]] = []
         for node, reply in replies.items():
             positions = self._hosts.positions[node]
             self._strengths[positions] = reply.strengths
             if self._plan.chooses(round_):
                 self._declared[positions] = reply.strengths
             used[positions] = np.where(reply.used, reply.strengths, np.nan)
-            rows += self._rows(round_, positions)
-        self._ledger.append(rows)
+            rows.append(self._rows(round_, positions))
+        self._ledger.append(chain.from_iterable(rows))
         self._add(round_, replies)
         if np.isfinite(used).any():
             self._mean_strength = float(np.nanmean(used))
         return used
 
-    def _rows(self, round_: int, positions: NDArray[np.int64]) -> list[LedgerRow]:
-        rows = []
+    def _rows(self, round_: int, positions: NDArray[np.int64]) -> Iterator[LedgerRow]:
+        clients = self._hosts.clients[positions].tolist()
+        events = self._plan.update_events(positions, self._strengths[positions])
         choice = choice_event(self._experiment) if self._plan.chooses(round_) else None
-        for position in positions:
-            client = int(self._hosts.clients[position])
-            event = self._plan.update_event(int(position), float(self._strengths[position]))
-            rows.append(LedgerRow(client, round_, 0, "update", event))
-            if choice is not None:
-                rows.append(LedgerRow(client, round_, 0, "choice", choice))
-        return rows
+        return round_rows(round_, clients, events, choice)
 
     def _record(self, round_: int, used: FloatArray, start: float) -> RoundRecord:
         loss, accuracy = self._evaluate()

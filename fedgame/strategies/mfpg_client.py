@@ -22,7 +22,7 @@ from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import REGISTER, TRAIN
 from fedgame.strategies.node import Node
-from fedgame.strategies.plan import choice_event
+from fedgame.strategies.plan import choice_event, round_rows
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
@@ -34,7 +34,7 @@ class MfpgClient(ClientHalf):
     def __init__(self, experiment: Experiment, node: Node) -> None:
         """Keep the experiment; data are loaded when first needed."""
         super().__init__(experiment, node)
-        self._cohorts: dict[tuple[str, tuple[int, ...]], Cohort] = {}
+        self._cohorts: dict[tuple[str, bytes], Cohort] = {}
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -76,11 +76,8 @@ class MfpgClient(ClientHalf):
         if order.choose:
             strengths = cohort.choose(order)
         local = cohort.train(order.round, order.parameters, strengths)
-        events = zip(cohort.clients, local.events, strict=True)
-        rows = [LedgerRow(client, order.round, 0, "update", event) for client, event in events]
         choice = choice_event(self._experiment) if order.choose else None
-        if choice is not None:
-            rows += [LedgerRow(k, order.round, 0, "choice", choice) for k in cohort.clients]
+        rows = round_rows(order.round, cohort.clients, local.events, choice)
         self._write(order.run_name, order.ledger, rows)
         used = acceptable(local.updates)
         return TrainReply(
@@ -92,9 +89,10 @@ class MfpgClient(ClientHalf):
         )
 
     def _cohort(self, order: RoundOrder) -> Cohort:
-        key = (order.run_name, tuple(int(client) for client in order.clients))
+        key = (order.run_name, order.clients.tobytes())
         if key not in self._cohorts:
             secret = self._node.secret(self._experiment, order.run_name)
             data = federated_data(self._experiment)
-            self._cohorts = {key: Cohort(self._experiment, data, key[1], secret)}
+            cohort = Cohort(self._experiment, data, order.clients.tolist(), secret)
+            self._cohorts = {key: cohort}
         return self._cohorts[key]

@@ -97,10 +97,7 @@ def _clients(
     delta = experiment.accounting.delta
     ids = [int(client) for client in trained.hosts.clients]
     rounds = trained.started
-    promised = {
-        client: plan.guarantee(position, rounds, trained.declared) if rounds else []
-        for position, client in enumerate(ids)
-    }
+    promised = _promised(trained) if rounds else dict.fromkeys(ids, ())
     privacy = client_privacy(accountants, promised, realised, delta)
     noise_multipliers = plan.noise_multipliers(strengths)
     has_game = isinstance(experiment.game, MeanField | Mapg)
@@ -115,6 +112,21 @@ def _clients(
         )
         for position, client in enumerate(ids)
     )
+
+
+def _promised(trained: Trained) -> dict[int, Sequence[PrivacyEvent]]:
+    """Return the events that each client's guarantee is computed from."""
+    plan, declared = trained.plan, trained.declared
+    # of two clients with equally many examples and one strength, what is promised is the same
+    of: dict[tuple[int, float], Sequence[PrivacyEvent]] = {}
+    promised = {}
+    columns = (trained.hosts.clients.tolist(), plan.counts.tolist(), declared.tolist())
+    for position, (client, *key) in enumerate(zip(*columns, strict=True)):
+        same = (key[0], key[1])
+        if same not in of:
+            of[same] = plan.guarantee(position, trained.started, declared)
+        promised[client] = of[same]
+    return promised
 
 
 @dataclass(frozen=True)
@@ -140,10 +152,19 @@ def client_privacy(
         delta: The delta at which epsilons are stated.
     """
     cache: dict[object, ClientPrivacy] = {}
+    seen: dict[tuple[PrivacyEvent, ...], object] = {}
+
+    def canonical(events: Sequence[PrivacyEvent]) -> object:
+        # most clients of a large population share one of few histories, in this very order
+        history = tuple(events)
+        if history not in seen:
+            seen[history] = compress(history)
+        return seen[history]
+
     result = {}
     for client, promise in promised.items():
         spent = realised.get(client, [])
-        key = compress(promise), compress(spent)
+        key = canonical(promise), canonical(spent)
         if key not in cache:
             guarantee = accountants.guarantee
             table = {name: each.epsilon(spent, delta) for name, each in accountants.table.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +14,10 @@ from fedgame.errors import CalibrationError, ConfigError
 from fedgame.games.privacy.mapg import Mapg, mapg_noise_multiplier
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import (
+    LedgerRow,
     PrivacyEvent,
     PureDPChoice,
+    SampledGaussian,
     UnaccountedRelease,
 )
 from fedgame.mechanisms.base import (
@@ -113,6 +116,26 @@ def choice_event(experiment: Experiment) -> PrivacyEvent | None:
         return None
     neighbours = experiment.training.neighbours
     return choice_charge(experiment) or UnaccountedRelease(neighbours, "argmin choice")
+
+
+def round_rows(
+    round_: int,
+    clients: Sequence[int],
+    updates: Sequence[SampledGaussian],
+    choice: PrivacyEvent | None,
+) -> Iterator[LedgerRow]:
+    """Yield the ledger's rows of one round, in the ledger's order if the clients ascend.
+
+    Args:
+        round_: The round.
+        clients: The clients' numbers.
+        updates: The event of each client's update.
+        choice: The event of each client's choice from the grid; None where there is none.
+    """
+    for client, update in zip(clients, updates, strict=True):
+        if choice is not None:
+            yield LedgerRow(client, round_, 0, "choice", choice)
+        yield LedgerRow(client, round_, 0, "update", update)
 
 
 def make_plan(
