@@ -20,6 +20,7 @@ from fedgame.mechanisms.exponential import epsilon_before_amplification, exponen
 from fedgame.messages.privacy_game import RoundOrder
 from fedgame.randomness import generator
 from fedgame.strategies.bridge import client_context
+from fedgame.strategies.burn_in import burns_in, burnt_in
 from fedgame.strategies.data import FederatedData
 from fedgame.strategies.disutilities import Probe, loss_terms, privacy_terms
 from fedgame.strategies.local_model import LocalModel, local_model
@@ -37,7 +38,8 @@ class LocalUpdate:
 
     Attributes:
         updates: w_k - w of each client, privatised, shape (clients, parameters).
-        events: One event a client, for all its local steps together.
+        events: One event a client, for all its local steps together; none in the data reading,
+            whose burn-in has been charged.
     """
 
     updates: FloatArray
@@ -59,7 +61,11 @@ class Cohort:
             secret: Key of all private draws.
         """
         self.clients = tuple(clients)
-        self.examples: tuple[Examples, ...] = tuple(data.client(client) for client in clients)
+        examples = [data.client(client) for client in clients]
+        if burns_in(experiment):
+            pairs = zip(clients, examples, strict=True)
+            examples = [burnt_in(experiment, client, raw, secret) for client, raw in pairs]
+        self.examples: tuple[Examples, ...] = tuple(examples)
         self.counts: IntArray = np.array([len(own) for own in self.examples], dtype=np.int64)
         self._experiment = experiment
         self._secret = secret
@@ -169,7 +175,7 @@ class Cohort:
         strengths: FloatArray,
         turns: IntArray | None = None,
     ) -> LocalUpdate:
-        """Take the noisy local steps of one round.
+        """Take the noisy local steps of one round; noiseless ones on particles that burnt in.
 
         Args:
             round_: The round.
@@ -187,6 +193,9 @@ class Cohort:
         first = training.local_steps * (np.zeros_like(self.counts) if turns is None else turns)
         for step in range(training.local_steps):
             gradients = self._clipped_gradients(round_, first + step, states)
+            if burns_in(experiment):
+                states = states - experiment.burn_in.learning_rate * gradients
+                continue
             noise = self._normals(round_, "noise", len(parameters), first + step)
             release = experiment.mechanism.release(
                 states, gradients, strengths, contexts, noise, sizes

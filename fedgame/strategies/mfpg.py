@@ -24,6 +24,7 @@ from fedgame.messages.privacy_game import Registration, RoundOrder, unpack_regis
 from fedgame.messages.training import TrainReply
 from fedgame.randomness import public_generator
 from fedgame.strategies.base import RoundRecord, RunResult
+from fedgame.strategies.burn_in import burn_in_rows, burns_in
 from fedgame.strategies.certificates import PublicGame, mean_curvature
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.noise_check import check_noise_multipliers
@@ -58,6 +59,7 @@ class MfpgServer(TrainingHalf):
         smallest = np.full_like(self._strengths, self._plan.grid.min(initial=np.inf))
         self._declared = np.minimum(self._strengths, smallest)
         self._mean_strength = float(self._plan.strengths.mean())
+        self._burnt_in: set[int] = set()
         self._trained: Trained | None = None
 
     @staticmethod
@@ -190,6 +192,8 @@ class MfpgServer(TrainingHalf):
         return used
 
     def _rows(self, round_: int, positions: NDArray[np.int64]) -> list[LedgerRow]:
+        if burns_in(self._experiment):
+            return self._burn_in_rows(positions)
         rows = []
         choice = choice_event(self._experiment) if self._plan.chooses(round_) else None
         for position in positions:
@@ -198,6 +202,15 @@ class MfpgServer(TrainingHalf):
             rows.append(LedgerRow(client, round_, 0, "update", event))
             if choice is not None:
                 rows.append(LedgerRow(client, round_, 0, "choice", choice))
+        return rows
+
+    def _burn_in_rows(self, positions: NDArray[np.int64]) -> list[LedgerRow]:
+        """Charge the clients that answer for the first time."""
+        rows: list[LedgerRow] = []
+        for position in set(positions.tolist()) - self._burnt_in:
+            client, count = self._hosts.clients[position], self._hosts.counts[position]
+            rows += burn_in_rows(self._experiment, int(client), int(count))
+            self._burnt_in.add(position)
         return rows
 
     def _record(self, round_: int, used: FloatArray, start: float) -> RoundRecord:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgame.games.privacy.mapg import Mapg
-from fedgame.ledger.events import LedgerRow, UnaccountedRelease
+from fedgame.ledger.events import LedgerRow, SampledGaussian, UnaccountedRelease
 from fedgame.messages.privacy_game import Registration, RoundOrder, unpack_round_order
 from fedgame.messages.records import pack
 from fedgame.messages.registration import RegistrationOrder, unpack_registration_order
 from fedgame.messages.training import TrainReply
 from fedgame.randomness import generator
 from fedgame.strategies.aggregation import acceptable, weighted_sum
+from fedgame.strategies.burn_in import burn_in_rows, burns_in, unwritten
 from fedgame.strategies.certificates import mean_curvature
 from fedgame.strategies.client_half import Action, ClientHalf
 from fedgame.strategies.cohort import Cohort
@@ -35,6 +36,7 @@ class MfpgClient(ClientHalf):
         """Keep the experiment; data are loaded when first needed."""
         super().__init__(experiment, node)
         self._cohorts: dict[tuple[str, tuple[int, ...]], Cohort] = {}
+        self._charged: Cohort | None = None
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -76,12 +78,10 @@ class MfpgClient(ClientHalf):
         if order.choose:
             strengths = cohort.choose(order)
         local = cohort.train(order.round, order.parameters, strengths)
-        events = zip(cohort.clients, local.events, strict=True)
-        rows = [LedgerRow(client, order.round, 0, "update", event) for client, event in events]
-        choice = choice_event(self._experiment) if order.choose else None
-        if choice is not None:
-            rows += [LedgerRow(k, order.round, 0, "choice", choice) for k in cohort.clients]
-        self._write(order.run_name, order.ledger, rows)
+        if burns_in(self._experiment):
+            self._charge_burn_in(order, cohort)
+        else:
+            self._charge(order, cohort, local.events)
         used = acceptable(local.updates)
         return TrainReply(
             clients=order.clients,
@@ -90,6 +90,26 @@ class MfpgClient(ClientHalf):
             used=used,
             update=weighted_sum(local.updates[used], order.weights[used]),
         )
+
+    def _charge(self, order: RoundOrder, cohort: Cohort, events: Sequence[SampledGaussian]) -> None:
+        """Write the updates of a round, and the choices before them."""
+        pairs = zip(cohort.clients, events, strict=True)
+        rows = [LedgerRow(client, order.round, 0, "update", event) for client, event in pairs]
+        choice = choice_event(self._experiment) if order.choose else None
+        if choice is not None:
+            rows += [LedgerRow(k, order.round, 0, "choice", choice) for k in cohort.clients]
+        self._write(order.run_name, order.ledger, rows)
+
+    def _charge_burn_in(self, order: RoundOrder, cohort: Cohort) -> None:
+        """Write what the particles cost, unless it is written; a round on them costs nothing."""
+        if cohort is self._charged:
+            return
+        pairs = zip(cohort.clients, cohort.counts.tolist(), strict=True)
+        rows = [row for k, count in pairs for row in burn_in_rows(self._experiment, k, count)]
+        with self._open_ledger(order.run_name, order.ledger) as ledger:
+            written = ledger.rows()
+        self._write(order.run_name, order.ledger, unwritten(rows, written))
+        self._charged = cohort
 
     def _cohort(self, order: RoundOrder) -> Cohort:
         key = (order.run_name, tuple(int(client) for client in order.clients))

@@ -14,6 +14,7 @@ from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import PrivacyEvent, UnaccountedRelease
 from fedgame.mechanisms.gaussian import Gaussian
 from fedgame.strategies.base import ClientRecord, RoundRecord, RunResult
+from fedgame.strategies.burn_in import burn_in_note
 from fedgame.strategies.federation import Hosts
 from fedgame.strategies.plan import Plan
 
@@ -234,10 +235,15 @@ def _adaptive(trained: Trained, _: Histories) -> str | None:
     )
 
 
+def _burnt_in(trained: Trained, _: Histories) -> str | None:
+    return burn_in_note(trained.plan.experiment, trained.plan.counts)
+
+
 _NOTES: tuple[Note, ...] = (
     _reproducible,
     _unaccounted,
     _averaged_clipping,
     _printed_scale,
     _adaptive,
+    _burnt_in,
 )
