@@ -62,7 +62,8 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 	@$(REQUIREMENTS) | cmp -s - $@ || { echo "installing fedgame[dev] (about 6 GB with torch: some minutes)"; $(PIP_INSTALL) -e '.[dev]'; }
 	@$(REQUIREMENTS) > $@
 
-.PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
+.PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml \
+	results-flow figures-flow
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -85,3 +86,9 @@ results-pml: .venv/.dev ## compute the numbers of docs/aggregative.md (about a m
 
 figures-pml: .venv/.dev ## draw the figures of docs/aggregative.md from results/pml/
 	$(BIN)/python -m scripts.pml_figures $(ARGS)
+
+results-flow: .venv/.dev ## run the curve of docs/flow.md (about ten minutes)
+	$(BIN)/python -m scripts.flow_curve $(ARGS)
+
+figures-flow: .venv/.dev ## draw the figure of docs/flow.md from results/flow/
+	$(BIN)/python -m scripts.flow_figures $(ARGS)

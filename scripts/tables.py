@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
-from scripts import pml_tables
+from scripts import flow_tables, pml_tables
 from scripts.jsam_grid import (
     BUDGETS,
     COMPARED,
@@ -63,7 +63,7 @@ def read_results(path: Path) -> Rows:
         rows = []
     if not rows:
         part = path.parent.name
-        target = f"results-{part}" if part in {"jsam", "pml"} else "results"
+        target = f"results-{part}" if part in {"flow", "jsam", "pml"} else "results"
         raise TableError(f"{path}: no results there; make {target}")
     return rows
 
@@ -184,6 +184,8 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "mfep-claims": ("paper_mfep.csv", claims_table),
     "jsam-accuracy": ("jsam/accuracy.csv", jsam_accuracy_table),
     "jsam-seeds": ("jsam/accuracy.csv", jsam_seeds_table),
+    "flow-logistic": ("flow/curve.csv", flow_tables.logistic_table),
+    "flow-quadratic": ("flow/curve.csv", flow_tables.quadratic_table),
     "pml-gain": ("pml/gain.csv", pml_tables.gain_table),
     "pml-leakage": ("pml/leakage.csv", pml_tables.leakage_table),
     "pml-tradeoff": ("pml/tradeoff.csv", pml_tables.tradeoff_table),
