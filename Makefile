@@ -67,6 +67,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 .PHONY: results-attack figures-attack
 .PHONY: results-mfne figures-mfne
 .PHONY: results-population
+.PHONY: results-flow figures-flow
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -115,3 +116,9 @@ figures-mfne: .venv/.dev ## draw the figure of docs/mfpg.md
 results-population: .venv/.dev ## measure runs of 10 to 100,000 clients and draw them
 	$(BIN)/python -m scripts.population $(ARGS)
 	$(BIN)/python -m scripts.population_figure
+
+results-flow: .venv/.dev ## run the curve of docs/flow.md (about ten minutes)
+	$(BIN)/python -m scripts.flow_curve $(ARGS)
+
+figures-flow: .venv/.dev ## draw the figure of docs/flow.md from results/flow/
+	$(BIN)/python -m scripts.flow_figures $(ARGS)

@@ -11,7 +11,7 @@ from plotly.graph_objects import Figure, Scatter
 from fedgame.reports.style import BLUE, ORANGE
 from scripts.attack_results import RESULTS, STRENGTHS
 from scripts.docs_figures import INK, Figures, draw_all, finish_figure
-from scripts.tables import Rows
+from scripts.table_parts import Rows
 
 LINES: Final = {
     "claimed_delta": ("claimed by the paper", ORANGE, "dash", "square"),

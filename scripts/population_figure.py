@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from fedgame.reports.style import BLUE, ORANGE
 from scripts.docs_figures import Figures, draw_all, finish_figure
 from scripts.population import SCALING
-from scripts.tables import Rows
+from scripts.table_parts import Rows
 
 LOOKS: Final = {"logistic": (BLUE, "circle"), "quadratic": (ORANGE, "square")}
 KINDS: Final = {

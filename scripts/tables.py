@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
-from scripts import attack_tables, equal_epsilon_tables, game_tables, pml_tables
+from scripts import attack_tables, equal_epsilon_tables, flow_tables, game_tables, pml_tables
 from scripts.jsam_grid import (
     BUDGETS,
     COMPARED,
@@ -195,6 +195,8 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "mfne-coupling": ("mfne/coupling.csv", game_tables.coupling_table),
     "mfne-equations": ("mfne/equations.csv", game_tables.equations_table),
     "population": ("population/scaling.csv", population_table),
+    "flow-logistic": ("flow/curve.csv", flow_tables.logistic_table),
+    "flow-quadratic": ("flow/curve.csv", flow_tables.quadratic_table),
     "pml-gain": ("pml/gain.csv", pml_tables.gain_table),
     "pml-leakage": ("pml/leakage.csv", pml_tables.leakage_table),
     "pml-tradeoff": ("pml/tradeoff.csv", pml_tables.tradeoff_table),

@@ -116,8 +116,11 @@ def test_an_off_diagonal_combination_can_be_named() -> None:
 )
 def test_every_preset_is_valid_and_flat(preset: Path) -> None:
     flat = config.read_toml(preset)
-    run = config.load(flat).run
-    if preset.parent.name in SERVERS:
+    experiment = config.load(flat)
+    run = experiment.run
+    if preset.parent.name == "flow":
+        assert (run.cell, experiment.source.name) == ("mfep", preset.stem)
+    elif preset.parent.name in SERVERS:
         assert run.strategy == preset.parent.name
     else:
         # a preset that is named for what it shows is a game's

@@ -143,9 +143,8 @@ class TwoPointGame:
     def _moments(self) -> tuple[float, float, float]:
         """Return the mean of the sum of moves in world 0 and in world 1, and its deviation."""
         tau, count = self.mechanism.tau, self.num_clients
-        weights = np.ones(self.steps)
-        if self.seen == "last state":
-            weights = self.kept ** np.arange(self.steps)
+        kept = self.kept if self.seen == "last state" else 1.0
+        weights: FloatArray = np.power(kept, np.arange(self.steps))
         high = -tau * self.clipping_norm / count * float(weights.sum())
         low = -high if self.neighbours == "client-replace" else 0.0
         variance = 2 * self.strength * tau / count * float(weights @ weights)

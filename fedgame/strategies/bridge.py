@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedgame.ledger.events import SampledGaussian
 from fedgame.mechanisms.base import ClientContext, strength_to_noise_multiplier
+from fedgame.strategies.burn_in import burn_in_noise_multipliers, burns_in
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
@@ -47,6 +48,8 @@ class Bridge:
 
     def noise_multipliers(self, strengths: FloatArray) -> FloatArray:
         """Return the noise multiplier of each client at the given strengths, shape (clients,)."""
+        if burns_in(self.experiment):
+            return burn_in_noise_multipliers(self.experiment, self.counts)
         step = self.experiment.mechanism.step_size
         noise_multipliers: FloatArray = np.sqrt(2.0 * strengths / step) / self.sensitivities
         return noise_multipliers

@@ -20,6 +20,7 @@ from fedgame.mechanisms.exponential import epsilon_before_amplification, exponen
 from fedgame.messages.privacy_game import RoundOrder
 from fedgame.randomness import generators
 from fedgame.strategies.bridge import client_context
+from fedgame.strategies.burn_in import burns_in, burnt_in
 from fedgame.strategies.data import FederatedData
 from fedgame.strategies.disutilities import Probe, loss_terms, privacy_terms
 from fedgame.strategies.local_model import LocalModel, local_model
@@ -37,7 +38,8 @@ class LocalUpdate:
 
     Attributes:
         updates: w_k - w of each client, privatised, shape (clients, parameters).
-        events: One event a client, for all its local steps together.
+        events: One event a client, for all its local steps together; none in the data reading,
+            whose burn-in has been charged.
     """
 
     updates: FloatArray
@@ -50,7 +52,7 @@ class Cohort:
     def __init__(
         self, experiment: Experiment, data: FederatedData, clients: Sequence[int], secret: bytes
     ) -> None:
-        """Look up the clients' numbers of examples and preferences.
+        """Look up the clients' numbers of examples and preferences, and burn in where asked to.
 
         Args:
             experiment: The experiment.
@@ -61,6 +63,10 @@ class Cohort:
         self.clients = tuple(clients)
         self.counts: IntArray = data.counts[list(clients)]
         self._data = data
+        self.particles: tuple[Examples, ...] = ()
+        if burns_in(experiment):
+            raw = ((client, data.client(client)) for client in clients)
+            self.particles = tuple(burnt_in(experiment, k, own, secret) for k, own in raw)
         self._experiment = experiment
         self._secret = secret
         betas = experiment.population.betas(experiment.run.num_clients)
@@ -72,7 +78,9 @@ class Cohort:
         return local_model(self._experiment.task, self._examples())
 
     def _examples(self) -> Iterator[Examples]:
-        """Yield each client's examples; most models keep a copy of their own."""
+        """Yield what each client trains on; most models keep a copy of their own."""
+        if self.particles:
+            return iter(self.particles)
         return (self._data.client(client) for client in self.clients)
 
     def _draws(
@@ -178,7 +186,7 @@ class Cohort:
         strengths: FloatArray,
         turns: IntArray | None = None,
     ) -> LocalUpdate:
-        """Take the noisy local steps of one round.
+        """Take the noisy local steps of one round; noiseless ones on particles that burnt in.
 
         Args:
             round_: The round.
@@ -197,6 +205,9 @@ class Cohort:
         first = training.local_steps * (np.zeros_like(self.counts) if turns is None else turns)
         for step in range(training.local_steps):
             gradients = self._clipped_gradients(round_, first + step, states)
+            if burns_in(experiment):
+                states = states - experiment.burn_in.learning_rate * gradients
+                continue
             noise = self._normals(round_, "noise", len(parameters), first + step)
             release = experiment.mechanism.release(
                 states, gradients, strengths, contexts, noise, sizes

@@ -8,7 +8,7 @@ plans, validates, sums and says what was spent.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -25,6 +25,7 @@ from fedgame.messages.privacy_game import Registration, RoundOrder, unpack_regis
 from fedgame.messages.training import TrainReply
 from fedgame.randomness import public_generator
 from fedgame.strategies.base import RoundRecord, RunResult
+from fedgame.strategies.burn_in import burn_in_rows, burns_in
 from fedgame.strategies.certificates import PublicGame, mean_curvature
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.noise_check import check_noise_multipliers
@@ -59,6 +60,7 @@ class MfpgServer(TrainingHalf):
         smallest = np.full_like(self._strengths, self._plan.grid.min(initial=np.inf))
         self._declared = np.minimum(self._strengths, smallest)
         self._mean_strength = float(self._plan.strengths.mean())
+        self._burnt_in: set[int] = set()
         self._trained: Trained | None = None
 
     @staticmethod
@@ -176,7 +178,7 @@ class MfpgServer(TrainingHalf):
     def _apply(self, round_: int, replies: Mapping[int, TrainReply]) -> FloatArray:
         """Charge every client that answered, then add the sum to the model."""
         used = np.full(len(self._hosts.clients), np.nan)
-        rows: list[Iterator[LedgerRow]] = []
+        rows: list[Iterable[LedgerRow]] = []
         for node, reply in replies.items():
             positions = self._hosts.positions[node]
             self._strengths[positions] = reply.strengths
@@ -190,11 +192,22 @@ class MfpgServer(TrainingHalf):
             self._mean_strength = float(np.nanmean(used))
         return used
 
-    def _rows(self, round_: int, positions: NDArray[np.int64]) -> Iterator[LedgerRow]:
+    def _rows(self, round_: int, positions: NDArray[np.int64]) -> Iterable[LedgerRow]:
+        if burns_in(self._experiment):
+            return self._burn_in_rows(positions)
         clients = self._hosts.clients[positions].tolist()
         events = self._plan.update_events(positions, self._strengths[positions])
         choice = choice_event(self._experiment) if self._plan.chooses(round_) else None
         return round_rows(round_, clients, events, choice)
+
+    def _burn_in_rows(self, positions: NDArray[np.int64]) -> list[LedgerRow]:
+        """Charge the clients that answer for the first time."""
+        rows: list[LedgerRow] = []
+        for position in set(positions.tolist()) - self._burnt_in:
+            client, count = self._hosts.clients[position], self._hosts.counts[position]
+            rows += burn_in_rows(self._experiment, int(client), int(count))
+            self._burnt_in.add(position)
+        return rows
 
     def _record(self, round_: int, used: FloatArray, start: float) -> RoundRecord:
         loss, accuracy = self._evaluate()

@@ -16,6 +16,7 @@ from fedgame.messages.registration import RegistrationOrder, unpack_registration
 from fedgame.messages.training import TrainReply
 from fedgame.randomness import generator
 from fedgame.strategies.aggregation import acceptable, weighted_sum
+from fedgame.strategies.burn_in import burn_in_rows, burns_in, unwritten
 from fedgame.strategies.certificates import mean_curvature
 from fedgame.strategies.client_half import Action, ClientHalf
 from fedgame.strategies.cohort import Cohort
@@ -35,6 +36,7 @@ class MfpgClient(ClientHalf):
         """Keep the experiment; data are loaded when first needed."""
         super().__init__(experiment, node)
         self._cohorts: dict[tuple[str, bytes], Cohort] = {}
+        self._charged: Cohort | None = None
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -76,9 +78,12 @@ class MfpgClient(ClientHalf):
         if order.choose:
             strengths = cohort.choose(order)
         local = cohort.train(order.round, order.parameters, strengths)
-        choice = choice_event(self._experiment) if order.choose else None
-        rows = round_rows(order.round, cohort.clients, local.events, choice)
-        self._write(order.run_name, order.ledger, rows)
+        if burns_in(self._experiment):
+            self._charge_burn_in(order, cohort)
+        else:
+            choice = choice_event(self._experiment) if order.choose else None
+            rows = round_rows(order.round, cohort.clients, local.events, choice)
+            self._write(order.run_name, order.ledger, rows)
         used = acceptable(local.updates)
         return TrainReply(
             clients=order.clients,
@@ -87,6 +92,17 @@ class MfpgClient(ClientHalf):
             used=used,
             update=weighted_sum(local.updates[used], order.weights[used]),
         )
+
+    def _charge_burn_in(self, order: RoundOrder, cohort: Cohort) -> None:
+        """Write what the particles cost, unless it is written; a round on them costs nothing."""
+        if cohort is self._charged:
+            return
+        pairs = zip(cohort.clients, cohort.counts.tolist(), strict=True)
+        rows = [row for k, count in pairs for row in burn_in_rows(self._experiment, k, count)]
+        with self._open_ledger(order.run_name, order.ledger) as ledger:
+            written = ledger.rows()
+        self._write(order.run_name, order.ledger, unwritten(rows, written))
+        self._charged = cohort
 
     def _cohort(self, order: RoundOrder) -> Cohort:
         key = (order.run_name, order.clients.tobytes())

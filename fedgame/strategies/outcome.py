@@ -14,6 +14,7 @@ from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import PrivacyEvent, UnaccountedRelease
 from fedgame.mechanisms.gaussian import Gaussian
 from fedgame.strategies.base import ClientRecord, RoundRecord, RunResult
+from fedgame.strategies.burn_in import burn_in_note
 from fedgame.strategies.federation import Hosts
 from fedgame.strategies.plan import Plan
 
@@ -269,6 +270,10 @@ def _schedule(trained: Trained, _: Histories) -> str | None:
     )
 
 
+def _burnt_in(trained: Trained, _: Histories) -> str | None:
+    return burn_in_note(trained.plan.experiment, trained.plan.counts)
+
+
 _NOTES: tuple[Note, ...] = (
     _reproducible,
     _unaccounted,
@@ -276,4 +281,5 @@ _NOTES: tuple[Note, ...] = (
     _printed_scale,
     _nothing_to_choose,
     _schedule,
+    _burnt_in,
 )

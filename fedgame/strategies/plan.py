@@ -27,6 +27,7 @@ from fedgame.mechanisms.exponential import CHOICE_MECHANISM
 from fedgame.mechanisms.gaussian import Gaussian, paper_noise_multiplier
 from fedgame.mechanisms.jko import Jko
 from fedgame.strategies.bridge import Bridge, client_context
+from fedgame.strategies.burn_in import burn_in_events, burns_in
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
@@ -65,7 +66,8 @@ class Plan(Bridge):
 
         Under the every-round schedule strengths depend on earlier outputs, so what was declared
         beforehand counts: every round at the smallest strength of the grid. Under `commit` the
-        strengths are fixed once the (charged) choice is published, as they are without a grid.
+        strengths are fixed once the (charged) choice is published, as they are without a grid. In
+        the data reading the burn-in is all there is, whatever the number of rounds.
 
         Args:
             client: The client's number.
@@ -74,6 +76,8 @@ class Plan(Bridge):
                 every-round schedule.
         """
         experiment, game = self.experiment, self.experiment.game
+        if burns_in(experiment):
+            return burn_in_events(experiment, int(self.counts[client]))
         strength = float(strengths[client])
         choices = 0
         if isinstance(game, MeanField):

@@ -63,6 +63,10 @@ class Logistic:
         """Return zeros, shape (dim,)."""
         return initial_parameters(self.module(), seed)
 
+    def input_smoothness(self, parameters: NDArray[np.float32]) -> float:
+        """Return |w|^2/4: the Hessian in x is p (1 - p) w w^T, p the probability of label 1."""
+        return float(np.sum(parameters.astype(np.float64) ** 2)) / 4
+
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the binary cross entropy of each logit, shape (..., examples)."""
         # Not softplus or torch's binary cross entropy: their last bits depend on where an element

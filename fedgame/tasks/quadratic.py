@@ -64,6 +64,10 @@ class Quadratic:
         """Return zeros, shape (dim,)."""
         return initial_parameters(self.module(), seed)
 
+    def input_smoothness(self, parameters: NDArray[np.float32]) -> float:
+        """Return |w|^2: the Hessian in x of 1/2 (x.w - b)^2 is w w^T."""
+        return float(np.sum(parameters.astype(np.float64) ** 2))
+
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return 1/2 (output - target)^2, shape (..., examples)."""
         return 0.5 * (outputs.squeeze(-1) - targets).square()

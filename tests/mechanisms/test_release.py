@@ -247,7 +247,7 @@ def test_no_noise_is_no_release() -> None:
         (Jko, "sinkhorn_reg", 0.0),
         (Jko, "sinkhorn_cap", 1),
         (Jko, "sinkhorn_solver", "ott"),
-        (Jko, "reading", "data"),
+        (Jko, "reading", "labels"),
         (Jko, "momentum", 0.9),
     ],
 )

@@ -8,7 +8,8 @@ from scripts import attack_results
 from scripts.attack_figures import LINES, SMALLEST, two_point_figure
 from scripts.attack_results import RESULTS
 from scripts.pml_results import as_text
-from scripts.tables import Rows, read_results
+from scripts.table_parts import Rows
+from scripts.tables import read_results
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fedgame.games.best_response import FloatArray, IntArray
+from fedgame.games.best_response import BoolArray, FloatArray, IntArray
 from fedgame.games.privacy.equilibrium import RESIDUAL, MeanFieldEquilibrium, MeanFieldGame
 from fedgame.games.privacy.fictitious_play import fictitious_play
 from fedgame.games.privacy.n_player import MeanCoupledGame, iterated_best_response
@@ -94,7 +94,7 @@ def mean_field_rate(
             for size in sizes
         ]
     )
-    converged = results[:, :, 3].all(axis=1)
+    converged: BoolArray = results[:, :, 3].all(axis=1)
     distances = np.sqrt((results[:, :, 0] ** 2).mean(axis=1))
     return MeanFieldRate(
         sizes=np.array(sizes, dtype=np.int64),
@@ -102,7 +102,7 @@ def mean_field_rate(
         mean_distances=np.sqrt((results[:, :, 1] ** 2).mean(axis=1)),
         gains=results[:, :, 2].max(axis=1),
         rounds=results[:, :, 4].max(axis=1).astype(np.int64),
-        converged=tuple(converged.tolist()),
+        converged=tuple(map(bool, converged)),
         exponent=fitted_exponent(
             np.array(sizes, dtype=np.float64)[converged], distances[converged]
         ),
