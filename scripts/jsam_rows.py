@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -14,11 +13,9 @@ from fedgame import config
 from fedgame.errors import FedgameError
 from fedgame.runner import run_in_process
 from scripts.jsam_grid import MECHANISMS, Job, job_of
-from scripts.results import Key, read_rows
+from scripts.results import Key, digest, read_rows
 
 NODES = 1
-NO_SETTING = ("output-dir", "run-name", "task.data-dir", "task.download")
-"""Keys that say where files are and change no number."""
 
 
 class SweepError(Exception):
@@ -69,8 +66,7 @@ class Row:
 def fingerprint(preset: Mapping[str, Any]) -> str:
     """Return 12 hexadecimal digits that change when a preset does in what all runs share."""
     varied = {key for name in MECHANISMS for key in Job(name, 0, 0, 0).overrides}
-    kept = {key: preset[key] for key in sorted(preset) if key not in {*varied, *NO_SETTING}}
-    return hashlib.sha256(config.to_toml(kept).encode()).hexdigest()[:12]
+    return digest({key: value for key, value in preset.items() if key not in varied})
 
 
 def row_of(job: Job, summary: Mapping[str, Any], settings: str, seconds: float) -> Row:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import os
 import sys
 import tempfile
@@ -30,6 +31,8 @@ NODES = 2
 DATA_DIR = "FEDGAME_DATA_DIR"
 DATA_SETS = ("mnist", "mnist-cnn", "cifar10")
 """Tasks whose data are not in the package."""
+NO_SETTING = ("output-dir", "run-name", "task.data-dir", "task.download")
+"""Keys that say where files are and change no number."""
 
 Key: TypeAlias = tuple[Any, ...]
 KeyOf: TypeAlias = Callable[[Mapping[str, Any]], Key]
@@ -143,6 +146,12 @@ def with_data(flat: Mapping[str, Any]) -> dict[str, Any] | None:
         return dict(flat)
     data = os.environ.get(DATA_DIR, "")
     return {**flat, "task.data-dir": data} if data else None
+
+
+def digest(flat: Mapping[str, Any]) -> str:
+    """Return 12 hexadecimal digits that change when a configuration does in what gives numbers."""
+    kept = {key: flat[key] for key in sorted(flat) if key not in NO_SETTING}
+    return hashlib.sha256(config.to_toml(kept).encode()).hexdigest()[:12]
 
 
 def _settings(job: Job, seed: int, output_dir: str) -> dict[str, Any] | None:
