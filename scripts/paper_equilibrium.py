@@ -34,10 +34,10 @@ from fedgame.games.privacy.utilities import surrogate_loss
 from fedgame.ledger.events import SampledGaussian
 from fedgame.reports.mfne_result import NEGLIGIBLE
 from fedgame.strategies.bridge import Bridge
-from scripts.paper_grid import ROOT, SEED, Job, printed
+from scripts.paper_grid import SEED, Job, printed
 from scripts.paper_implied import claim_of, gradient_norm
 from scripts.pml_results import as_text
-from scripts.results import write_table
+from scripts.results import ROOT, write_table
 
 EQUILIBRIUM: Final = ROOT / "results" / "equilibrium.csv"
 TASK: Final = "logistic"

@@ -21,10 +21,10 @@ from typing import Any, Final
 from fedgame import config
 from fedgame.errors import FedgameError
 from fedgame.runner import run_in_process
-from scripts.paper_grid import CELLS, MODES, ROOT, SEED, SEEDS, Mode
+from scripts.paper_grid import CELLS, MODES, SEED, SEEDS, Mode
 from scripts.paper_grid import Job as Preset
 from scripts.paper_progress import BenchmarkError, Clock, run_all, say
-from scripts.results import NODES, Key, digest, read_rows, write_row
+from scripts.results import NODES, ROOT, Key, digest, read_rows, write_row
 
 FRONTIER: Final = ROOT / "results" / "frontier.csv"
 TASK: Final = "logistic"
@@ -203,8 +203,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; return 1 if a run failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, default=FRONTIER, help="the file to write")
-    path = parser.parse_args(arguments).output
-    asked = grid()
+    parser.add_argument("--seed", type=int, action="append", help="one seed; repeatable")
+    options = parser.parse_args(arguments)
+    path = options.output
+    asked = [job for job in grid() if job.seed in (options.seed or [job.seed])]
     jobs = missing(asked, path)
     say(f"{len(asked) - len(jobs)} of {len(asked)} runs are in {path}")
 

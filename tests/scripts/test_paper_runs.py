@@ -30,7 +30,7 @@ def _same(made: Mapping[str, Any], recorded: Mapping[str, str], accuracy: float)
         if value is None:
             assert recorded[name] == "", name
         else:
-            assert float(recorded[name]) == pytest.approx(value, rel=accuracy, abs=1e-15), name
+            assert float(recorded[name]) == pytest.approx(value, rel=accuracy, abs=1e-11), name
 
 
 @pytest.mark.parametrize(
