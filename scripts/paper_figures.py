@@ -15,6 +15,7 @@ from plotly.subplots import make_subplots
 
 from fedgame.reports.style import BLUE, GREY, ORANGE, log_axis
 from scripts.docs_figures import Figures, draw_all, finish_figure
+from scripts.paper_frontier import FLAT
 from scripts.paper_grid import BENCHMARK, CELLS, MODES
 from scripts.tables import Rows
 
@@ -26,6 +27,7 @@ LOOKS: Final[Mapping[str, tuple[str, str, str]]] = {
     "mfep": ("MFEP", "#009e73", "triangle-up"),
     "mapg-dp": ("MAPG-DP", ORANGE, "diamond"),
     "mfpg": ("MFPG", BLUE, "circle"),
+    FLAT: ("MFEP, flat prior", "#56b4e9", "triangle-up-open"),
 }
 """Name, colour (of Okabe and Ito) and mark of a cell."""
 RULES: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -164,8 +166,8 @@ def equilibrium_figure(rows: Rows) -> Figure:
             figure.add_trace(trace, row=1, col=column)
         figure.add_trace(_shares(rows, rule), row=1, col=3)
     for column in (1, 2):
-        log_axis(figure, "x", 0.1, 10.0, row=1, col=column)
-        figure.update_xaxes(title="Preference β", tickvals=[0.1, 1, 10], row=1, col=column)
+        ticks = {"tickvals": [0.1, 1, 10], "ticktext": ["0.1", "1", "10"]}
+        figure.update_xaxes(title="Preference β", type="log", **ticks, row=1, col=column)
     log_axis(figure, "y", 0.1, 2.0, row=1, col=1)
     log_axis(figure, "y", 0.01, 1.0, row=1, col=2)
     figure.update_xaxes(title="Strength", type="category", row=1, col=3)
@@ -195,8 +197,10 @@ def frontier_figure(rows: Rows) -> Figure:
         rows=1, cols=3, subplot_titles=titles, shared_yaxes=True, horizontal_spacing=0.03
     )
     panels = (("sound", "sound_epsilon"), ("paper", "level"), ("paper", "sound_epsilon"))
-    for (column, (mode, x)), cell in product(enumerate(panels, 1), CELLS):
+    for (column, (mode, x)), cell in product(enumerate(panels, 1), LOOKS):
         own = [row for row in rows if (row["mode"], row["cell"]) == (mode, cell)]
+        if not own:
+            continue
         figure.add_trace(_frontier(cell, own, x, legend=column == 1), row=1, col=column)
         values = [float(row[x]) for row in rows if row["mode"] == mode]
         if values:

@@ -28,6 +28,10 @@ from scripts.results import NODES, ROOT, Key, digest, read_rows, write_row
 
 FRONTIER: Final = ROOT / "results" / "frontier.csv"
 TASK: Final = "logistic"
+FLAT: Final = "mfep-flat"
+"""MFEP with a prior so wide that it pulls at nothing, which shows what the pull does."""
+WIDE: Final = 100.0
+CURVES: Final[Mapping[Mode, tuple[str, ...]]] = {"paper": CELLS, "sound": (*CELLS, FLAT)}
 LEVELS: Final[Mapping[Mode, tuple[float, ...]]] = {
     "paper": (0.1, 0.3, 1.0, 5.0),
     "sound": (0.4, 1.0, 2.0, 4.0, 8.0),
@@ -46,7 +50,7 @@ class Job:
 
     Attributes:
         mode: The mode of the preset.
-        cell: The cell.
+        cell: The cell, or `FLAT`.
         level: Where it stands on the axis, or the factor on its noise.
         seed: The seed.
     """
@@ -75,7 +79,8 @@ class Job:
 
 
 def _preset(mode: Mode, cell: str) -> dict[str, Any]:
-    return dict(config.read_toml(Preset(mode, TASK, cell, SEED).preset))
+    flat = config.read_toml(Preset(mode, TASK, "mfep" if cell == FLAT else cell, SEED).preset)
+    return {**flat, "jko.prior-std": WIDE} if cell == FLAT else dict(flat)
 
 
 def _scaled(cell: str, flat: Mapping[str, Any], factor: float) -> dict[str, Any]:
@@ -84,9 +89,9 @@ def _scaled(cell: str, flat: Mapping[str, Any], factor: float) -> dict[str, Any]
     MAPG-DP's best response is the cube root of something over the cost, and a choice gets a smaller
     part of the budget where there is less.
     """
-    if cell in {"dp-sgd", "mfep"}:  # without a game, at one epsilon: one noise multiplier
+    if cell in {"dp-sgd", "mfep", FLAT}:  # without a game, at one epsilon: one noise multiplier
         noise = factor * _preset("sound", "mfep")["jko.noise-multiplier"]
-        if cell == "mfep":
+        if cell != "dp-sgd":
             return {"jko.noise-multiplier": noise}
         return {"gaussian.calibration": "noise-multiplier", "gaussian.noise-multiplier": noise}
     if cell == "mapg-dp":
@@ -149,7 +154,7 @@ def job_of(row: Mapping[str, Any]) -> Job:
 def key_of(row: Mapping[str, Any]) -> Key:
     """Return what names the run of a row, in the order of the file."""
     job = job_of(row)
-    return MODES.index(job.mode), CELLS.index(job.cell), job.level, job.seed
+    return MODES.index(job.mode), CURVES[job.mode].index(job.cell), job.level, job.seed
 
 
 def grid() -> list[Job]:
@@ -158,7 +163,7 @@ def grid() -> list[Job]:
         Job(mode, cell, level, seed)
         for seed, mode in product(RUNS["sound"], MODES)
         if seed in RUNS[mode]
-        for cell, level in product(CELLS, LEVELS[mode])
+        for cell, level in product(CURVES[mode], LEVELS[mode])
     ]
 
 
