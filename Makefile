@@ -68,6 +68,7 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 .PHONY: results-mfne figures-mfne
 .PHONY: results-population
 .PHONY: results-flow figures-flow
+.PHONY: paper figures-paper
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -77,6 +78,16 @@ tables: .venv/.dev ## write the tables of README and docs from results/
 
 picture: .venv/.run ## draw docs/images/report.png from the newest run (ARGS=run folder)
 	$(BIN)/python scripts/picture.py $(ARGS)
+
+paper: .venv/.dev ## reproduce the MFPG paper: runs, tables, figures; resumable (FEDGAME_DATA_DIR=DIR for MNIST)
+	$(BIN)/python -m scripts.paper_runs $(ARGS)
+	$(BIN)/python -m scripts.paper_equilibrium
+	$(BIN)/python -m scripts.paper_frontier
+	$(BIN)/python scripts/tables.py
+	$(BIN)/python -m scripts.paper_figures
+
+figures-paper: .venv/.dev ## draw the figures of docs/mfpg-paper.md from results/
+	$(BIN)/python -m scripts.paper_figures $(ARGS)
 
 results-jsam: .venv/.dev ## run JSAM and its baselines, resumable (FEDGAME_DATA_DIR=DIR, ARGS=options)
 	$(BIN)/python -m scripts.jsam_runs --cost

@@ -94,7 +94,7 @@ def mean_field_rate(
             for size in sizes
         ]
     )
-    converged: BoolArray = results[:, :, 3].all(axis=1)
+    converged: BoolArray = np.asarray(results[:, :, 3].all(axis=1))
     distances = np.sqrt((results[:, :, 0] ** 2).mean(axis=1))
     return MeanFieldRate(
         sizes=np.array(sizes, dtype=np.int64),
