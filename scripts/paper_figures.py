@@ -17,7 +17,7 @@ from fedgame.reports.style import BLUE, GREY, ORANGE, log_axis
 from scripts.docs_figures import Figures, draw_all, finish_figure
 from scripts.paper_frontier import FLAT
 from scripts.paper_grid import BENCHMARK, CELLS, MODES
-from scripts.tables import Rows
+from scripts.table_parts import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ from scripts.paper_grid import BENCHMARK, CELLS, ROUNDS, TASKS, printed
 from scripts.paper_implied import claim_of, claimed_delta, gradient_norm, loss_of_indifference
 from scripts.paper_tables import PRIVACY_NOTES, UTILITY_NOTES
 from scripts.results import ROOT
-from scripts.tables import Rows, read_results
+from scripts.table_parts import Rows
+from scripts.tables import read_results
 
 TEXT = re.sub(r"\s+", " ", (ROOT / "docs" / "mfpg-paper.md").read_text(encoding="utf-8"))
 FIDELITY = (ROOT / "docs" / "fidelity.md").read_text(encoding="utf-8")

@@ -18,7 +18,8 @@ from scripts.paper_grid import BENCHMARK, CELLS, MODES, ROUNDS, SEEDS, TASKS, Jo
 from scripts.paper_progress import BenchmarkError, Clock, run_all
 from scripts.paper_rows import run
 from scripts.paper_runs import key_of, main, missing, settings_of
-from scripts.results import DATA_DIR, digest, read_rows
+from scripts.results import DATA_DIR, read_rows
+from scripts.resumable import digest
 
 NOT_NUMBERS = {"mode", "task", "cell", "settings", "seconds"}
 
