@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fedgame import config
-from scripts import paper_runs
+from scripts import paper_frontier, paper_runs
 from scripts.paper_frontier import CURVES, LEVELS, RUNS
 from scripts.paper_frontier import Job as Point
 from scripts.paper_grid import BENCHMARK, CELLS, MODES, ROUNDS, SEEDS, TASKS, Job, grid, job_of
@@ -56,6 +56,11 @@ def test_the_grid_has_every_cell_task_and_mode() -> None:
     assert len(jobs) == len(set(jobs)) == len(CELLS) * len(TASKS) * (1 + 5)
     assert all(job.preset.is_file() for job in jobs)
     assert {job.seed for job in jobs if job.mode == "paper"} == {42}
+
+
+def test_all_recorded_runs_are_of_the_presets_as_they_are() -> None:
+    assert missing(grid(), BENCHMARK) == []
+    assert paper_frontier.missing(paper_frontier.grid(), paper_frontier.FRONTIER) == []
 
 
 def test_a_run_that_is_there_is_not_run_again(tmp_path: Path) -> None:
