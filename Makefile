@@ -63,7 +63,12 @@ clean: ## remove caches and build outputs, keep .venv and runs/
 	@$(REQUIREMENTS) > $@
 
 .PHONY: results tables picture results-jsam figures-jsam results-pml figures-pml
+.PHONY: results-heterogeneity figures-heterogeneity results-projection
+.PHONY: results-attack figures-attack
 .PHONY: results-mfne figures-mfne
+.PHONY: results-population
+.PHONY: results-flow figures-flow
+.PHONY: paper figures-paper
 
 results: .venv/.dev ## run the presets behind the tables of README and docs (FEDGAME_DATA_DIR=DIR for MNIST)
 	$(BIN)/python scripts/results.py $(ARGS)
@@ -73,6 +78,16 @@ tables: .venv/.dev ## write the tables of README and docs from results/
 
 picture: .venv/.run ## draw docs/images/report.png from the newest run (ARGS=run folder)
 	$(BIN)/python scripts/picture.py $(ARGS)
+
+paper: .venv/.dev ## reproduce the MFPG paper: runs, tables, figures; resumable (FEDGAME_DATA_DIR=DIR for MNIST)
+	$(BIN)/python -m scripts.paper_runs $(ARGS)
+	$(BIN)/python -m scripts.paper_equilibrium
+	$(BIN)/python -m scripts.paper_frontier
+	$(BIN)/python scripts/tables.py
+	$(BIN)/python -m scripts.paper_figures
+
+figures-paper: .venv/.dev ## draw the figures of docs/mfpg-paper.md from results/
+	$(BIN)/python -m scripts.paper_figures $(ARGS)
 
 results-jsam: .venv/.dev ## run JSAM and its baselines, resumable (FEDGAME_DATA_DIR=DIR, ARGS=options)
 	$(BIN)/python -m scripts.jsam_runs --cost
@@ -87,8 +102,34 @@ results-pml: .venv/.dev ## compute the numbers of docs/aggregative.md (about a m
 figures-pml: .venv/.dev ## draw the figures of docs/aggregative.md from results/pml/
 	$(BIN)/python -m scripts.pml_figures $(ARGS)
 
+results-heterogeneity: .venv/.dev ## run docs/heterogeneity.md, resumable (FEDGAME_DATA_DIR=DIR)
+	$(BIN)/python -m scripts.heterogeneity_steps
+	$(BIN)/python -m scripts.heterogeneity $(ARGS)
+
+figures-heterogeneity: .venv/.dev ## draw the figure of docs/heterogeneity.md
+	$(BIN)/python -m scripts.heterogeneity_figures $(ARGS)
+
+results-projection: .venv/.dev ## run docs/projection.md, resumable (FEDGAME_DATA_DIR=DIR for MNIST)
+	$(BIN)/python -m scripts.projection $(ARGS)
+
+results-attack: .venv/.dev ## attack the JKO step and burnt-in particles (some minutes)
+	$(BIN)/python -m scripts.attack_results $(ARGS)
+
+figures-attack: .venv/.dev ## draw the figure of docs/attacks.md from results/attack/
+	$(BIN)/python -m scripts.attack_figures $(ARGS)
+
 results-mfne: .venv/.dev ## solve the privacy games of docs/mfpg.md (about a minute)
 	$(BIN)/python -m scripts.game_results $(ARGS)
 
 figures-mfne: .venv/.dev ## draw the figure of docs/mfpg.md
 	$(BIN)/python -m scripts.game_figures $(ARGS)
+
+results-population: .venv/.dev ## measure runs of 10 to 100,000 clients and draw them
+	$(BIN)/python -m scripts.population $(ARGS)
+	$(BIN)/python -m scripts.population_figure
+
+results-flow: .venv/.dev ## run the curve of docs/flow.md (about ten minutes)
+	$(BIN)/python -m scripts.flow_curve $(ARGS)
+
+figures-flow: .venv/.dev ## draw the figure of docs/flow.md from results/flow/
+	$(BIN)/python -m scripts.flow_figures $(ARGS)

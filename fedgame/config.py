@@ -27,10 +27,11 @@ from fedgame.games.privacy.population import Population
 from fedgame.games.procurement import PROCUREMENT
 from fedgame.games.procurement.settings import Procurement
 from fedgame.mechanisms import MECHANISMS
+from fedgame.mechanisms.burn_in import BurnInSettings
 from fedgame.partitions import PARTITIONS
 from fedgame.registry import Registry
 from fedgame.reports.run_folder import toml_value
-from fedgame.strategies.accounting import contraction_accountant, lsi_accountant
+from fedgame.strategies.accounting import contraction_accountant, flow_accountant, lsi_accountant
 from fedgame.strategies.consistency import check_together
 from fedgame.strategies.settings import Accounting, Experiment, RunSettings, Scalar, Training
 from fedgame.tasks import TASKS
@@ -50,6 +51,7 @@ _SETTINGS: dict[str, type] = {
     "training": Training,
     "accountant": Accounting,
     "task": DataSource,
+    "burn-in": BurnInSettings,
     "population": Population,
     "procurement": Procurement,
     "aggregative": Aggregative,
@@ -238,6 +240,7 @@ def load(overrides: Mapping[str, object]) -> Experiment:
         task=_component("task", source.name, flat),
         partition=_component("partition", str(flat["partition.name"]), flat),
         mechanism=_component("mechanism", str(flat["mechanism.name"]), flat),
+        burn_in=_build(BurnInSettings, "burn-in", flat),
         game=_component("game", str(flat["game.name"]), flat),
         population=_build(Population, "population", flat),
         procurement=procurement,
@@ -257,10 +260,12 @@ def accountant(name: str, experiment: Experiment) -> Accountant:
 
     Raises:
         ConfigError: No accountant has that name.
-        AccountingError: One of the entropic mechanism was asked for another one.
+        AccountingError: It is not about such a run.
     """
     if name == "lsi":
         return lsi_accountant(experiment)
     if name == "contraction":
         return contraction_accountant(experiment)
+    if name == "flow":
+        return flow_accountant(experiment)
     return ACCOUNTANTS.get(name)()

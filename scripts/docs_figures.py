@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fedgame.reports.style import finish
 from scripts.picture import PictureError, draw, find_browser
-from scripts.tables import ROOT, Rows, TableError, read_results
+from scripts.table_parts import Rows
+from scripts.tables import ROOT, TableError, read_results
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

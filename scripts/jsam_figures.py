@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 from fedgame.reports.style import BLUE, ORANGE
 from scripts.docs_figures import Figures, draw_all, finish_figure
 from scripts.jsam_grid import BUDGETS, MECHANISMS, RESULTS, SEED, SIMILARITIES, job_of
-from scripts.tables import Rows
+from scripts.table_parts import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

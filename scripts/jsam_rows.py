@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedgame import config
-from fedgame.errors import FedgameError
-from fedgame.runner import run_in_process
+from scripts import resumable
 from scripts.jsam_grid import MECHANISMS, Job, job_of
-from scripts.results import Key, read_rows
-
-NODES = 1
-NO_SETTING = ("output-dir", "run-name", "task.data-dir", "task.download")
-"""Keys that say where files are and change no number."""
-
-
-class SweepError(Exception):
-    """A run that gives no row, or a sweep that cannot start; the text is for the user."""
+from scripts.results import Key
+from scripts.resumable import SweepError, check_finished, digest
 
 
 @dataclass(frozen=True)
@@ -69,8 +57,7 @@ class Row:
 def fingerprint(preset: Mapping[str, Any]) -> str:
     """Return 12 hexadecimal digits that change when a preset does in what all runs share."""
     varied = {key for name in MECHANISMS for key in Job(name, 0, 0, 0).overrides}
-    kept = {key: preset[key] for key in sorted(preset) if key not in {*varied, *NO_SETTING}}
-    return hashlib.sha256(config.to_toml(kept).encode()).hexdigest()[:12]
+    return digest({key: value for key, value in preset.items() if key not in varied})
 
 
 def row_of(job: Job, summary: Mapping[str, Any], settings: str, seconds: float) -> Row:
@@ -79,8 +66,7 @@ def row_of(job: Job, summary: Mapping[str, Any], settings: str, seconds: float) 
     Raises:
         SweepError: The run ended early, or a client spent more than was bought from it.
     """
-    if summary["status"] != "finished" or summary["rounds"] != summary["planned_rounds"]:
-        raise SweepError(f"ended early: {summary['reason']}")
+    check_finished(summary)
     clients, bought = summary["clients"], summary["procurement"]
     for client in clients:
         if client["spent"] is None or client["spent"] > client["bought"]:
@@ -110,15 +96,8 @@ def run(job: Job, preset: Mapping[str, Any], folder: str) -> Row:
     Raises:
         SweepError: There is no row to write.
     """
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=folder) as output:
-        try:
-            experiment = config.load({**preset, **job.overrides, "output-dir": output})
-            summary = run_in_process(experiment, NODES, lambda _: None).summary
-        except FedgameError as error:
-            # an error with arguments of its own does not survive the way to another process
-            raise SweepError(str(error)) from None
-    return row_of(job, summary, fingerprint(preset), time.monotonic() - start)
+    summary, seconds = resumable.run({**preset, **job.overrides}, folder)
+    return row_of(job, summary, fingerprint(preset), seconds)
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
@@ -128,6 +107,5 @@ def key_of(row: Mapping[str, Any]) -> Key:
 
 def missing(jobs: Iterable[Job], path: Path, settings: str) -> list[Job]:
     """Return the jobs, in their order, that have no row with these settings."""
-    rows = read_rows(path, key_of)
-    done = {key for key, row in rows.items() if row["settings"] == settings}
-    return [job for job in jobs if astuple(job) not in done]
+    there = resumable.done(path, key_of)
+    return [job for job in jobs if (astuple(job), settings) not in there]

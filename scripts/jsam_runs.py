@@ -46,8 +46,9 @@ from scripts.jsam_grid import (
     Job,
     grid,
 )
-from scripts.jsam_rows import Row, SweepError, fingerprint, key_of, missing, run
+from scripts.jsam_rows import Row, fingerprint, key_of, missing, run
 from scripts.results import DATA_DIR, with_data, write_row, write_table
+from scripts.resumable import SweepError
 
 
 class Sweep:

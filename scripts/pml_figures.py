@@ -13,7 +13,7 @@ from fedgame.reports.style import BLUE, ORANGE
 from scripts.docs_figures import Figures, draw_all, finish_figure
 from scripts.pml_settings import RESULTS
 from scripts.pml_stopping import BUDGETS
-from scripts.tables import Rows
+from scripts.table_parts import Rows
 
 SKY: Final = "#56b4e9"
 GREEN: Final = "#009e73"

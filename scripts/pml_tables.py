@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Final
 
 from fedgame.reports.guarantees import format_number
-
-Rows: TypeAlias = Sequence[Mapping[str, str]]
+from scripts.table_parts import Rows, header, line
 
 RULES: Final[Mapping[str, str]] = {
     "filter": "filter",
@@ -45,54 +44,54 @@ OF_A_PLAYER: Final[Mapping[str, str]] = {
 
 def gain_table(rows: Rows) -> list[str]:
     """Return one line a level of noise: mean gain after some iterations, and the blind gain."""
-    lines = _header(["noise scale", *(f"k = {k}" for k in ITERATIONS), "best blind guess"])
+    lines = header(["noise scale", *(f"k = {k}" for k in ITERATIONS), "best blind guess"])
     for level, label in LEVELS.items():
         own = {int(row["iteration"]): row for row in rows if row["noise"] == level}
         gains = [f"{float(own[k]['gain']):.2f}" for k in ITERATIONS]
-        lines.append(_line([label, *gains, f"{float(own[0]['blind']):.2f}"]))
+        lines.append(line([label, *gains, f"{float(own[0]['blind']):.2f}"]))
     return lines
 
 
 def leakage_table(rows: Rows) -> list[str]:
     """Return one line a quantity: its mean after some iterations."""
     own = {int(row["iteration"]): row for row in rows}
-    lines = _header(["nats, mean of draws", *(f"k = {k}" for k in ITERATIONS)])
+    lines = header(["nats, mean of draws", *(f"k = {k}" for k in ITERATIONS)])
     for name, label in LEAKAGES.items():
-        lines.append(_line([label, *(_number(own[k][name]) for k in ITERATIONS)]))
+        lines.append(line([label, *(_number(own[k][name]) for k in ITERATIONS)]))
     return lines
 
 
 def tradeoff_table(rows: Rows) -> list[str]:
     """Return one line an update rule and holder of the budget: the error at each budget."""
     budgets = _distinct(rows, "budget")
-    lines = _header(["rule", "held by", *(f"R = {budget}" for budget in budgets)])
+    lines = header(["rule", "held by", *(f"R = {budget}" for budget in budgets)])
     error = {(row["rule"], row["holder"], row["budget"]): row["error"] for row in rows}
     for rule, holder in product(_distinct(rows, "rule"), _distinct(rows, "holder")):
         cells = [_number(error[rule, holder, budget]) for budget in budgets]
-        lines.append(_line([rule, RULES[holder], *cells]))
+        lines.append(line([rule, RULES[holder], *cells]))
     return lines
 
 
 def correlation_table(rows: Rows) -> list[str]:
     """Return one line a quantity about player 1: its value for some numbers of players."""
     own = {int(row["players"]): row for row in rows}
-    lines = _header(["nats", *(f"N = {players}" for players in PLAYERS)])
+    lines = header(["nats", *(f"N = {players}" for players in PLAYERS)])
     for name, label in OF_A_PLAYER.items():
         cells = [_number(own[players][name]) for players in PLAYERS]
-        lines.append(_line([label, *cells]))
+        lines.append(line([label, *cells]))
     return lines
 
 
 def stopping_table(rows: Rows) -> list[str]:
     """Return one line a prior and budget: iterations and error under each rule."""
-    lines = _header(["types", "R", *RULES.values()])
+    lines = header(["types", "R", *RULES.values()])
     for prior, budget in product(_distinct(rows, "prior"), _distinct(rows, "budget")):
         own = {row["rule"]: row for row in rows if (row["prior"], row["budget"]) == (prior, budget)}
         cells = [
             f"{float(own[rule]['iterations']):.1f} ({_number(own[rule]['error'])})"
             for rule in RULES
         ]
-        lines.append(_line([prior, budget, *cells]))
+        lines.append(line([prior, budget, *cells]))
     return lines
 
 
@@ -103,11 +102,3 @@ def _distinct(rows: Rows, column: str) -> list[str]:
 
 def _number(text: str) -> str:
     return format_number(float(text), 3) if text else "-"
-
-
-def _header(cells: Sequence[str]) -> list[str]:
-    return [_line(cells), f"|{'---|' * len(cells)}"]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -17,7 +17,15 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgame.reports.guarantees import compare, format_bound, format_number
-from scripts import game_tables, pml_tables
+from scripts import (
+    attack_tables,
+    equal_epsilon_tables,
+    flow_tables,
+    game_tables,
+    paper_implied_table,
+    paper_tables,
+    pml_tables,
+)
 from scripts.jsam_grid import (
     BUDGETS,
     COMPARED,
@@ -29,21 +37,30 @@ from scripts.jsam_grid import (
     Job,
     job_of,
 )
+from scripts.table_parts import Rows, accuracy, numbers, percent, span
 
 ROOT = Path(__file__).resolve().parents[1]
 CELLS = ("dp-sgd", "mfep", "mapg-dp", "mfpg")
+TARGETS = ("jsam", "pml", "heterogeneity", "projection", "attack", "mfne", "flow", "population")
+"""Folders and files of results/ that have a make target of their own."""
 READING = {
     "not covered": "below the guarantee: not supported",
     "looser": "above the guarantee: true, and weak",
     "equal": "equal to the guarantee",
 }
 
+OF_THE_PAPER = (
+    "full_benchmark.csv",
+    "full_benchmark_rounds.csv",
+    "equilibrium.csv",
+    "frontier.csv",
+)
+"""What `make paper` writes."""
+
 _BLOCK = re.compile(
     r"(?P<begin><!-- begin (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end (?P=name) -->)", re.DOTALL
 )
 _MARKER = re.compile(r"<!-- (?:begin|end) [^>]*-->")
-
-Rows = Sequence[Mapping[str, str]]
 
 
 class TableError(Exception):
@@ -62,38 +79,22 @@ def read_results(path: Path) -> Rows:
     except OSError:
         rows = []
     if not rows:
-        part = path.parent.name
-        target = "results" if part == "results" else f"results-{part}"
+        parts = (path.parent.name, path.stem.partition("_")[0])
+        own = [part for part in parts if part in TARGETS]
+        target = "-".join(["results", *own])
+        target = "paper" if path.name in OF_THE_PAPER else target
         raise TableError(f"{path}: no results there; make {target}")
     return rows
-
-
-def _numbers(rows: Rows, column: str) -> list[float]:
-    return [float(row[column]) for row in rows if row[column]]
-
-
-def _range(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
-def _accuracy(rows: Rows) -> str:
-    accuracy = _numbers(rows, "accuracy")
-    span = _range(_percent(min(accuracy)), _percent(max(accuracy)))
-    return _percent(fmean(accuracy)) + (f" ({span})" if len(rows) > 1 else "")
 
 
 def _cell_line(cell: str, rows: Rows) -> str:
     columns = (
         cell,
-        _accuracy(rows),
-        format_bound(max(_numbers(rows, "worst_epsilon")), 3),
-        _range(
-            format_bound(min(_numbers(rows, "realised_min")), 3),
-            format_bound(max(_numbers(rows, "realised_max")), 3),
+        accuracy(rows),
+        format_bound(max(numbers(rows, "worst_epsilon")), 3),
+        span(
+            format_bound(min(numbers(rows, "realised_min")), 3),
+            format_bound(max(numbers(rows, "realised_max")), 3),
         ),
         str(len(rows)),
     )
@@ -134,14 +135,14 @@ def claims_table(rows: Rows) -> list[str]:
 
 def jsam_accuracy_table(rows: Rows) -> list[str]:
     """Return one line a split and mechanism: accuracy at each budget, with the first seed."""
-    accuracy = {job_of(row): _percent(float(row["accuracy"])) for row in rows}
+    reached = {job_of(row): percent(float(row["accuracy"])) for row in rows}
     lines = [
         f"| s | mechanism | {' | '.join(f'budget {budget:g}' for budget in BUDGETS)} |",
         f"|---|---|{'---|' * len(BUDGETS)}",
     ]
     for similarity, mechanism in product(SIMILARITIES, MECHANISMS):
         jobs = [Job(mechanism, similarity, budget, SEED) for budget in BUDGETS]
-        cells = (str(similarity), mechanism, *(accuracy.get(job, "-") for job in jobs))
+        cells = (str(similarity), mechanism, *(reached.get(job, "-") for job in jobs))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -165,32 +166,72 @@ def _same(job: Job, other: Job) -> bool:
 
 
 def _seeds_line(job: Job, rows: Rows) -> str:
-    participants = _numbers(rows, "participants")
+    participants = numbers(rows, "participants")
     columns = (
         str(job.similarity),
         f"{job.budget:g}",
         job.mechanism,
-        _accuracy(rows),
-        format_number(fmean(_numbers(rows, "total_payment")), 3),
-        _range(f"{min(participants):g}", f"{max(participants):g}"),
+        accuracy(rows),
+        format_number(fmean(numbers(rows, "total_payment")), 3),
+        span(f"{min(participants):g}", f"{max(participants):g}"),
         str(len(rows)),
     )
     return f"| {' | '.join(columns)} |"
+
+
+def population_table(rows: Rows) -> list[str]:
+    """Return one line a run: time of a round and of the whole, cost of a client, memory, disk."""
+    lines = [
+        "| task | clients | round in which all choose | other round | a client, other round "
+        "| first round | whole run | memory, peak | run folder |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for row in sorted(rows, key=lambda row: (row["task"], int(row["clients"]))):
+        plain, clients = float(row["plain_seconds"]), int(row["clients"])
+        columns = (
+            row["task"],
+            f"{clients:,}",
+            f"{float(row['choice_seconds']):.2f} s",
+            f"{plain:.2f} s",
+            f"{format_number(1e6 * plain / clients, 2)} us",
+            f"{float(row['first_seconds']):.2f} s",
+            f"{float(row['run_seconds']):.0f} s",
+            f"{float(row['peak_mebibytes']) / 1024:.1f} GiB",
+            f"{float(row['folder_mebibytes']):.1f} MiB",
+        )
+        lines.append(f"| {' | '.join(columns)} |")
+    return lines
 
 
 BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "demo": ("demo.csv", cells_table),
     "sound-mnist": ("sound_mnist.csv", cells_table),
     "mfep-claims": ("paper_mfep.csv", claims_table),
+    "mfpg-utility": ("full_benchmark.csv", paper_tables.utility_table),
+    "mfpg-privacy": ("full_benchmark.csv", paper_tables.privacy_table),
+    "mfpg-implied": ("full_benchmark.csv", paper_implied_table.implied_table),
+    "mfpg-sound": ("full_benchmark.csv", paper_tables.sound_table),
+    "mfpg-duration": ("full_benchmark.csv", paper_tables.duration_table),
+    "mfpg-equilibrium": ("equilibrium.csv", paper_tables.equilibrium_table),
+    "mfpg-frontier": ("frontier.csv", paper_tables.frontier_table),
     "jsam-accuracy": ("jsam/accuracy.csv", jsam_accuracy_table),
     "jsam-seeds": ("jsam/accuracy.csv", jsam_seeds_table),
     "mfne-coupling": ("mfne/coupling.csv", game_tables.coupling_table),
     "mfne-equations": ("mfne/equations.csv", game_tables.equations_table),
+    "population": ("population/scaling.csv", population_table),
+    "flow-logistic": ("flow/curve.csv", flow_tables.logistic_table),
+    "flow-quadratic": ("flow/curve.csv", flow_tables.quadratic_table),
     "pml-gain": ("pml/gain.csv", pml_tables.gain_table),
     "pml-leakage": ("pml/leakage.csv", pml_tables.leakage_table),
     "pml-tradeoff": ("pml/tradeoff.csv", pml_tables.tradeoff_table),
     "pml-correlation": ("pml/correlation.csv", pml_tables.correlation_table),
     "pml-stopping": ("pml/stopping.csv", pml_tables.stopping_table),
+    "heterogeneity": ("heterogeneity.csv", equal_epsilon_tables.heterogeneity_table),
+    "heterogeneity-clients": ("heterogeneity.csv", equal_epsilon_tables.clients_table),
+    "heterogeneity-steps": ("heterogeneity_steps.csv", equal_epsilon_tables.steps_table),
+    "projection": ("projection.csv", equal_epsilon_tables.projection_table),
+    "two-point": ("attack/two_point.csv", attack_tables.two_point_table),
+    "flow-attack": ("attack/flow.csv", attack_tables.flow_table),
 }
 """Name of a block: the file in results/ that it shows, and how."""
 

@@ -31,6 +31,12 @@ ROOT = Path(__file__).parents[1]
         ({"mean-field.strength-grid": "0.1, inf"}, "mean-field.strength-grid"),
         ({"mean-field.noise-multiplier-grid": "1, 1e200"}, "mean-field.noise-multiplier-grid"),
         ({"mean-field.strength-grid": "a, b"}, "mean-field.strength-grid"),
+        # a disutility or a charge would be infinite, or its weight not a number
+        ({"mean-field.loss-cap": 1e308}, r"mean-field.loss-cap = 1e\+308"),
+        ({"mean-field.loss-cap": 1e-320}, "mean-field.loss-cap = 1e-320"),
+        ({"mean-field.offset": 1e-300}, "mean-field.offset = 1e-300"),
+        ({"mean-field.curvature-cap": 1e308}, r"mean-field.curvature-cap = 1e\+308"),
+        ({"mean-field.selection-epsilon": 1e308}, r"mean-field.selection-epsilon = 1e\+308"),
         ({"accountant.delta": 0}, "accountant.delta = 0"),
         ({"accountant.delta": 1.0}, "accountant.delta = 1.0"),
         ({"accountant.delta": float("nan")}, "accountant.delta = nan"),
@@ -110,11 +116,15 @@ def test_an_off_diagonal_combination_can_be_named() -> None:
 )
 def test_every_preset_is_valid_and_flat(preset: Path) -> None:
     flat = config.read_toml(preset)
-    run = config.load(flat).run
-    if preset.parent.name in SERVERS:
+    experiment = config.load(flat)
+    run = experiment.run
+    if preset.parent.name == "flow":
+        assert (run.cell, experiment.source.name) == ("mfep", preset.stem)
+    elif preset.parent.name in SERVERS:
         assert run.strategy == preset.parent.name
     else:
-        assert run.cell in preset.stem or preset.stem == "demo"
+        # a preset that is named for what it shows is a game's
+        assert run.cell in preset.stem or run.cell == "mfpg"
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,18 @@ import pytest
 from scipy.stats import norm
 
 from fedgame import config
-from fedgame.ledger.events import SampledGaussian
+from fedgame.accountants.pld import PldAccountant
+from fedgame.games.privacy.mapg import Mapg
+from fedgame.games.privacy.mean_field import MeanField
+from fedgame.ledger.events import PureDPChoice, SampledGaussian
 from fedgame.ledger.replay import read_events
+from fedgame.mechanisms.gaussian import Gaussian
+from fedgame.strategies.settings import Experiment
 from tests.support import Run
 
-PAPER = Path(__file__).parents[1] / "experiments" / "paper"
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+PAPER, SOUND = EXPERIMENTS / "paper", EXPERIMENTS / "sound"
+CELLS = ("dp-sgd", "mfep", "mapg-dp", "mfpg")
 
 
 def _preset(name: str, images: Path) -> dict[str, Any]:
@@ -105,3 +112,65 @@ def test_every_paper_preset_runs(run: Run, mnist_like: Path, task: str, cell: st
     summary = run(flat).summary
     assert summary["status"] == "finished"
     assert summary["neighbours"] == "client"
+
+
+def test_mfpg_claims_what_the_paper_prints_where_all_choose_2(run: Run, mnist_like: Path) -> None:
+    """Its 6.1e-1 on the quadratic task is the claim at the largest strength of the grid."""
+    only = {"mean-field.strength-grid": "2"}
+    summary = run({**_preset("quadratic-mfpg", mnist_like), **only}).summary
+    for client in summary["clients"]:
+        assert client["claimed_delta"] == pytest.approx(0.6095709073, abs=1e-9)
+        assert f"{client['claimed_delta']:.1e}" == "6.1e-01"
+
+
+def _sound(task: str, cell: str) -> Experiment:
+    return config.load(config.read_toml(SOUND / f"{task}-{cell}.toml"))
+
+
+@pytest.mark.parametrize("task", ["quadratic", "logistic", "mnist"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_sound_preset_is_sound(task: str, cell: str) -> None:
+    experiment = _sound(task, cell)
+    assert (experiment.run.cell, experiment.run.mode) == (cell, "sound")
+    training, accounting = experiment.training, experiment.accounting
+    assert (training.neighbours, training.clip) == ("example", "per-example")
+    assert training.sampling_rate < 1
+    assert (accounting.name, accounting.delta) == ("pld", 1e-5)
+    if isinstance(experiment.game, MeanField):
+        assert experiment.game.selection == "exponential"
+    if isinstance(experiment.game, Mapg):
+        assert experiment.game.curvature == "public"
+
+
+@pytest.mark.parametrize("task", ["quadratic", "logistic", "mnist"])
+def test_the_cells_of_a_task_differ_in_their_own_sections_only(task: str) -> None:
+    common = ("task", "mnist", "quadratic", "logistic", "training", "accountant", "population")
+    shared = []
+    for cell in CELLS:
+        flat = config.read_toml(SOUND / f"{task}-{cell}.toml")
+        own = {key: flat[key] for key in flat if key.partition(".")[0] in common}
+        shared.append({**own, "rounds": flat["rounds"], "clients": flat["num-clients"]})
+    assert all(each == shared[0] for each in shared)
+
+
+@pytest.mark.parametrize("task", ["quadratic", "logistic"])
+def test_dp_sgd_is_calibrated_to_the_worst_guarantee_of_mfpg(task: str) -> None:
+    experiment = _sound(task, "mfpg")
+    game = experiment.game
+    assert isinstance(game, MeanField)
+    least, rounds = min(game.noise_multiplier_grid), experiment.run.rounds
+    choices = sum(game.chooses_in(round_) for round_ in range(1, rounds + 1))
+    choice = PureDPChoice(game.selection_epsilon, "example", "choice")
+    update = SampledGaussian(least, experiment.training.sampling_rate, rounds, "example", "jko")
+    worst = PldAccountant().epsilon([choice] * choices + [update], experiment.accounting.delta)
+    target = _sound(task, "dp-sgd").mechanism
+    assert isinstance(target, Gaussian)
+    assert worst - 2e-3 <= target.target_epsilon <= worst
+
+
+@pytest.mark.parametrize("task", ["quadratic", "logistic"])
+def test_sound_mfpg_runs_and_charges_its_choices(run: Run, task: str) -> None:
+    finished = run({**config.read_toml(SOUND / f"{task}-mfpg.toml"), "rounds": 2})
+    events = [event for each in read_events(finished.folder).values() for event in each]
+    assert any(isinstance(event, PureDPChoice) for event in events)
+    assert finished.summary["unaccounted"] == []

@@ -9,13 +9,40 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgame.randomness import PUBLIC_CLIENT, generator, public_generator, secret_from_seed
+from fedgame.randomness import (
+    PUBLIC_CLIENT,
+    generator,
+    generators,
+    public_generator,
+    secret_from_seed,
+)
 
 
 def test_same_arguments_give_the_same_stream() -> None:
     secret = secret_from_seed(1)
     first = generator(secret, 3, 4, "noise", 2).standard_normal(8)
     assert np.array_equal(first, generator(secret, 3, 4, "noise", 2).standard_normal(8))
+
+
+@given(
+    st.binary(max_size=64),
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**4)), max_size=5),
+    st.integers(0, 10**6),
+)
+def test_many_streams_in_turn_are_the_streams_one_by_one(
+    secret: bytes, pairs: list[tuple[int, int]], round_: int
+) -> None:
+    """Whatever was left over of the stream before: buffered words, half a word, a counter."""
+
+    def draws(rng: np.random.Generator) -> tuple[Any, ...]:
+        half = rng.integers(0, 7, dtype=np.int32)
+        return int(half), rng.random(3).tolist(), rng.standard_normal(), rng.laplace()
+
+    clients, steps = [client for client, _ in pairs], [step for _, step in pairs]
+    found = [draws(rng) for rng in generators(secret, clients, round_, "noise", steps)]
+    assert found == [
+        draws(generator(secret, client, round_, "noise", step)) for client, step in pairs
+    ]
 
 
 def test_every_argument_matters() -> None:

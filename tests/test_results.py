@@ -157,3 +157,27 @@ def test_knowing_uniform_costs_saves_a_factor_of_the_root_of_2() -> None:
     assert len(both) > 5
     for usbm, known in both:
         assert usbm == pytest.approx(2**0.5 * known, rel=1e-9)
+
+
+def _population(task: str) -> list[dict[str, str]]:
+    with (RESULTS / "population" / "scaling.csv").open() as stream:
+        rows = [row for row in csv.DictReader(stream) if row["task"] == task]
+    return sorted(rows, key=lambda row: int(row["clients"]))
+
+
+@pytest.mark.parametrize("task", ["logistic", "quadratic"])
+def test_a_hundred_thousand_clients_fit_a_small_machine(task: str) -> None:
+    largest = _population(task)[-1]
+    assert int(largest["clients"]) == 100_000
+    assert float(largest["plain_seconds"]) < 5
+    assert float(largest["choice_seconds"]) < 5
+    assert float(largest["peak_mebibytes"]) < 8 * 1024
+    assert float(largest["run_seconds"]) < 120
+
+
+@pytest.mark.parametrize("task", ["logistic", "quadratic"])
+def test_a_client_costs_less_in_a_larger_cohort(task: str) -> None:
+    rows = _population(task)
+    for kind in ("plain_seconds", "choice_seconds"):
+        costs = [float(row[kind]) / int(row["clients"]) for row in rows]
+        assert all(larger < smaller for smaller, larger in pairwise(costs))

@@ -12,6 +12,7 @@ ACCOUNTANTS: Registry[Accountant] = Registry(
         "pld": "fedgame.accountants.pld:PldAccountant",
         "order2": "fedgame.accountants.order2:Order2Accountant",
         "contraction": "fedgame.accountants.contraction:ContractionAccountant",
+        "flow": "fedgame.accountants.flow_accountant:FlowAccountant",
         "lsi": "fedgame.accountants.lsi:LsiAccountant",
     },
 )

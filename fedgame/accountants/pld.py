@@ -143,11 +143,17 @@ def _choice(epsilon: float, interval: float) -> Any:
 
 
 @lru_cache(maxsize=256)
+def _repeated(noise_multiplier: float, sampling_rate: float, interval: float, count: int) -> Any:
+    """Return the distribution of `count` releases, which many histories have in common."""
+    return _release(noise_multiplier, sampling_rate, interval).self_compose(count)
+
+
+@lru_cache(maxsize=256)
 def _composed(releases: Releases, choices: Choices) -> Any:
     """Return the distribution of a whole history."""
     interval = _interval(releases, choices)
     with np.errstate(over="ignore", under="ignore"):
-        parts = [_release(z, q, interval).self_compose(count) for z, q, count in releases]
+        parts = [_repeated(z, q, interval, count) for z, q, count in releases]
         parts += [_choice(epsilon, interval).self_compose(count) for epsilon, count in choices]
         total = parts[0]
         for part in parts[1:]:

@@ -58,7 +58,7 @@ def ledger(
     accountant: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="pld, rdp, order2, contraction, or the paper's claim lsi."
+            metavar="NAME", help="pld, rdp, order2, contraction, flow, or the paper's claim lsi."
         ),
     ] = "pld",
     delta: Annotated[

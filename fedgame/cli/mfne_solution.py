@@ -77,7 +77,7 @@ def solve(problem: Problem) -> SolvedMeanField:
     try:
         game = mean_field_game(problem)
         equilibria = mean_field_equilibria(game, max_iterations=problem.iterations)
-        _check_converged(equilibria, game)
+        check_converged(equilibria, game)
         price = price_of_anarchy(game, equilibria)
     except ValueError as error:
         raise FedgameError(str(error)) from error
@@ -86,7 +86,7 @@ def solve(problem: Problem) -> SolvedMeanField:
     accounting = problem.experiment.accounting
     sound, delta = accountant(accounting.name, problem.experiment), accounting.delta
     return SolvedMeanField(
-        rules=_rules(problem),
+        rules=rules_of(problem),
         betas=problem.betas,
         shares=problem.shares,
         grid=problem.grid,
@@ -99,7 +99,12 @@ def solve(problem: Problem) -> SolvedMeanField:
     )
 
 
-def _check_converged(equilibria: tuple[MeanFieldEquilibrium, ...], game: MeanFieldGame) -> None:
+def check_converged(equilibria: tuple[MeanFieldEquilibrium, ...], game: MeanFieldGame) -> None:
+    """Refuse what a search ended with if it is no equilibrium.
+
+    Raises:
+        RunFailed: The search did not converge.
+    """
     for found in equilibria:
         if not found.converged:
             allowed = RESIDUAL * float(game.grid[-1])
@@ -133,7 +138,8 @@ def _claimed(problem: Problem) -> FloatArray | None:
     return np.array([claim.delta([event], FIXED_EPSILON) for event in events])
 
 
-def _rules(problem: Problem) -> Rules:
+def rules_of(problem: Problem) -> Rules:
+    """Return what game a problem is, in the words of its reports."""
     experiment, game = problem.experiment, problem.game
     neighbours = experiment.training.neighbours
     return Rules(

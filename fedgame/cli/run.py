@@ -74,6 +74,7 @@ def run(
     from fedgame.cli.summary import print_summary
     from fedgame.errors import RunFailed
     from fedgame.runner import preflight
+    from fedgame.strategies.data import forget_data
 
     if resume is None:
         ready = prepare(experiment, run_config or [], nodes=nodes, superlink=superlink)
@@ -87,6 +88,7 @@ def run(
     if no_flower:
         summary = _in_process(ready, console)
     else:
+        forget_data()  # Flower's own processes load what they need
         summary = run_on_flower(ready, superlink, console, verbose=verbose)
     if as_json:
         sys.stdout.write(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")

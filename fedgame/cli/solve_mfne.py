@@ -104,7 +104,7 @@ def _solve(
     from fedgame.cli.options import Options
 
     options = Options(KEYS, values, None)
-    experiment = _experiment(path, overrides, options)
+    experiment = mean_field_experiment(path, overrides, options)
     problem = read_problem(experiment, options)
     folder = options.path("output")
     if folder is not None:
@@ -121,7 +121,14 @@ def _solve(
         mfne_output.print_solution(Console(), solved, folder)
 
 
-def _experiment(path: Path | None, overrides: Sequence[str], options: Options) -> Experiment:
+def mean_field_experiment(
+    path: Path | None, overrides: Sequence[str], options: Options
+) -> Experiment:
+    """Return the experiment that a file, overrides and options give.
+
+    Raises:
+        ConfigError: A key or value is wrong, or the experiment is of another system.
+    """
     from fedgame.config import load, parse_override, read_toml
     from fedgame.errors import ConfigError
 

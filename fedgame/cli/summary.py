@@ -125,8 +125,9 @@ def _client_table(clients: Sequence[Mapping[str, Any]], summary: Mapping[str, An
         table.add_column(name, justify="right")
     for client in clients[:MAX_CLIENTS]:
         table.add_row(*(_cell(field, client.get(field)) for field in columns.values()))
-    if len(clients) > MAX_CLIENTS:
-        captions.append(f"{len(clients) - MAX_CLIENTS} more in {file}")
+    more = max(len(clients), int(summary.get("population") or 0)) - MAX_CLIENTS
+    if more > 0:
+        captions.append(f"{more} more in {file}")
     table.caption = "; ".join(captions)
     return table
 

@@ -16,6 +16,9 @@ from fedgame.ledger.encoding import ADDED, ANSWER, LAYOUTS, PURCHASE, RELEASE, V
 TIMEOUT = 30
 """Seconds to wait for another process that writes."""
 
+CACHE_KIBIBYTES = 2**16
+"""Memory that a large ledger may take while it is written; rows of a round touch all its pages."""
+
 
 @contextmanager
 def one_line_errors(path: Path) -> Iterator[None]:
@@ -72,6 +75,7 @@ class Database:
         if not self.read_only:
             self._keep_a_log()
             self.connection.execute("PRAGMA synchronous = FULL")
+            self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
             with self.transaction():
                 self._upgrade()
         version = self.version()

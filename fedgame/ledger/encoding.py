@@ -183,9 +183,18 @@ def from_record(path: Path, record: tuple[Any, ...]) -> LedgerRow:
     Raises:
         LedgerError: The row is not what it should be.
     """
-    client, round_, step, purpose, *content = record
+    client, round_, step, purpose, *_ = record
+    return LedgerRow(client, round_, step, purpose, event_of(path, record))
+
+
+def event_of(path: Path, record: tuple[Any, ...]) -> PrivacyEvent:
+    """Return the event of a stored row, checked as if it were new; `path` is for the message.
+
+    Raises:
+        LedgerError: The event is not what it should be.
+    """
     try:
-        return LedgerRow(client, round_, step, purpose, _event(*content))
+        return _event(*record[len(RELEASE.key) :])
     except (TypeError, ValueError) as error:
         raise LedgerError(f"ledger {path}: {RELEASE.describe(record[:4])}: {error}") from error
 

@@ -23,6 +23,7 @@ from fedgame.ledger.encoding import (
     RELEASE,
     Table,
     digestible,
+    event_of,
     from_purchase_record,
     from_record,
     to_purchase_record,
@@ -159,8 +160,8 @@ class Ledger(Database):
     def events_by_client(self) -> dict[int, list[PrivacyEvent]]:
         """Return each client's events, ordered by round, step and purpose."""
         events: dict[int, list[PrivacyEvent]] = {}
-        for row in self.rows():
-            events.setdefault(row.client, []).append(row.event)
+        for record in self._records(RELEASE):
+            events.setdefault(record[0], []).append(event_of(self.path, record))
         return events
 
     def purchases(self) -> dict[int, Purchase]:

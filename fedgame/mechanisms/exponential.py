@@ -11,60 +11,69 @@ from fedgame.errors import FedgameError
 from fedgame.ledger.events import Neighbours, PureDPChoice
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 CHOICE_MECHANISM = "exponential"
 """The mechanism's name in the ledger."""
 
 
 def choice_probabilities(
-    utilities: FloatArray, epsilon: float, sensitivity: float, *, monotone: bool
+    utilities: FloatArray, epsilon: float, sensitivity: float | FloatArray, *, monotone: bool
 ) -> FloatArray:
     """Return P ~ exp(-epsilon U / (2 Delta)), which is epsilon-DP (McSherry, Talwar 2007).
 
     Args:
-        utilities: Disutility U of each option, to be minimised, shape (options,).
+        utilities: Disutility U of each option, to be minimised, shape (options,), or one row a
+            client, shape (clients, options).
         epsilon: Budget of the choice, > 0.
-        sensitivity: Delta > 0, by how much one example or client moves any entry of U.
+        sensitivity: Delta > 0, by how much one example or client moves any entry of U; one number,
+            or one a client, shape (clients,).
         monotone: Whether adding one can only raise all entries (or only lower them); then
             P ~ exp(-epsilon U / Delta) is epsilon-DP already.
 
     Raises:
-        ValueError: The budget or the sensitivity is not positive.
+        ValueError: The budget or a sensitivity is not positive.
         FedgameError: An entry of U is not finite.
     """
-    if not (epsilon > 0 and sensitivity > 0):
+    deltas = np.asarray(sensitivity, dtype=np.float64)
+    if not (epsilon > 0 and (deltas > 0).all()):
         raise ValueError(f"epsilon = {epsilon}, sensitivity = {sensitivity}: both must be > 0")
-    if len(utilities) == 0 or not np.all(np.isfinite(utilities)):
+    if utilities.shape[-1] == 0 or not np.all(np.isfinite(utilities)):
         # The number itself depends on data, so the message does not repeat it.
         raise FedgameError("cannot choose from the grid: a disutility is not a finite number")
-    scale = epsilon / (sensitivity if monotone else 2.0 * sensitivity)
+    scale = epsilon / (deltas if monotone else 2.0 * deltas)
     # Only differences matter: the best option gets weight 1, so the sum cannot vanish.
-    weights = np.exp(-scale * (utilities - np.min(utilities)))
-    probabilities: FloatArray = weights / weights.sum()
+    best = np.min(utilities, axis=-1, keepdims=True)
+    weights = np.exp(-scale[..., None] * (utilities - best))
+    probabilities: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return probabilities
 
 
-def exponential_choice(
+def exponential_choices(
     utilities: FloatArray,
     epsilon: float,
-    sensitivity: float,
-    rng: np.random.Generator,
+    sensitivities: FloatArray,
+    uniform: FloatArray,
     *,
     monotone: bool,
-) -> int:
-    """Draw one option from `choice_probabilities`, with one uniform number.
+) -> IntArray:
+    """Draw one option a client from `choice_probabilities`, with one uniform number each.
 
     Args:
-        utilities: Disutility of each option, to be minimised, shape (options,).
-        epsilon: Budget of the choice.
-        sensitivity: By how much one example or client moves any entry of the utilities.
-        rng: The client's secret generator of this choice.
+        utilities: Disutility of each client's options, to be minimised, shape (clients, options).
+        epsilon: Budget of each choice.
+        sensitivities: By how much one example or client moves any entry of a client's utilities,
+            shape (clients,).
+        uniform: Each client's secret number in [0, 1), shape (clients,).
         monotone: See `choice_probabilities`.
+
+    Returns:
+        Indices of options, shape (clients,).
     """
-    probabilities = choice_probabilities(utilities, epsilon, sensitivity, monotone=monotone)
-    bounds = np.cumsum(probabilities)
+    probabilities = choice_probabilities(utilities, epsilon, sensitivities, monotone=monotone)
+    bounds = np.cumsum(probabilities, axis=-1)
     # Rounding may leave the last bound below 1; dividing by it makes it exactly 1.
-    return int(np.searchsorted(bounds / bounds[-1], rng.random(), side="right"))
+    return np.asarray((bounds / bounds[:, -1:] <= uniform[:, None]).sum(axis=1), dtype=np.int64)
 
 
 def epsilon_after_amplification(epsilon: float, sampling_rate: float) -> float:

@@ -86,20 +86,19 @@ def gaussian_events(
     contexts: Sequence[ClientContext],
     step_size: float,
 ) -> tuple[SampledGaussian, ...]:
-    """Return what one step at each client's strength costs."""
-    return tuple(
-        SampledGaussian(
-            noise_multiplier=strength_to_noise_multiplier(
-                float(strength), step_size, context.sensitivity
-            ),
+    """Return what one step at each client's strength costs; equal events are one object."""
+    of: dict[tuple[float, ClientContext], SampledGaussian] = {}
+    pairs = list(zip(strengths.tolist(), contexts, strict=True))
+    for strength, context in set(pairs):
+        of[strength, context] = SampledGaussian(
+            noise_multiplier=strength_to_noise_multiplier(strength, step_size, context.sensitivity),
             sampling_rate=context.amplifying_rate,
             steps=1,
             neighbours=context.neighbours,
             mechanism=mechanism,
-            strength=float(strength),
+            strength=strength,
         )
-        for strength, context in zip(strengths, contexts, strict=True)
-    )
+    return tuple(of[pair] for pair in pairs)
 
 
 def paper_noise_multiplier(epsilon: float, delta: float) -> float:

@@ -49,7 +49,8 @@ class Jko:
             time and memory are proportional to the number of entries.
         sinkhorn_solver: "symmetric" (one potential), or "pot" (the POT library: the same up to its
             tolerance, slow, and with matrices of all pairs, so that the cap is at most 4096).
-        reading: What the particles are: each tensor's entries.
+        reading: What the particles are: each tensor's entries ("parameters"), or the client's
+            examples ("data"), which take their steps before the first round; see [burn-in].
     """
 
     name: ClassVar[str] = "jko"
@@ -63,7 +64,7 @@ class Jko:
     sinkhorn_reg: float = Field(default=0.1, gt=0)
     sinkhorn_cap: int = Field(default=512, ge=2, le=10**9)
     sinkhorn_solver: Literal["symmetric", "pot"] = "symmetric"
-    reading: Literal["parameters"] = "parameters"
+    reading: Literal["parameters", "data"] = "parameters"
 
     @field_validator("sinkhorn_solver")
     @classmethod

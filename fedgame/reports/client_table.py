@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from fedgame.reports.guarantees import NO_CLAIM, NOT_COVERED, GuaranteeRow, format_number
 from fedgame.reports.sortable_table import (
-    MAX_ROWS,
     Column,
     bound_column,
     largest,
     number_column,
     sortable_table,
 )
-from fedgame.reports.summary import Config
+from fedgame.reports.summary import MAX_ROWS, Config
 
 __all__ = ["MAX_ROWS", "client_table"]
 

@@ -9,9 +9,9 @@ from html import escape
 from typing import Generic, TypeVar
 
 from fedgame.reports.guarantees import format_bound, format_number
+from fedgame.reports.summary import MAX_ROWS
 
-MAX_ROWS = 2_000
-"""Of more clients than this a table shows the first."""
+__all__ = ["MAX_ROWS", "Column", "bound_column", "largest", "number_column", "sortable_table"]
 
 Row = TypeVar("Row")
 Value = float | str | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from fedgame.reports.deals import Deal, deals, draws, participants
 from fedgame.strategies.base import ClientRecord, ProcurementRecord, RoundRecord, RunResult
 
+MAX_ROWS = 2_000
+"""Of more clients than this, tables on the page and the summary have those at most risk."""
+
 Setting: TypeAlias = str | int | float | bool
+R = TypeVar("R")
 Config: TypeAlias = Mapping[str, Setting]
 """The resolved configuration: dotted keys ("jko.tau") to scalars."""
 
@@ -79,7 +83,8 @@ def summarise(result: RunResult, config: Config) -> dict[str, Any]:
     Returns:
         Plain Python values only. Numbers are finite: an infinite or undefined one becomes None.
         "procurement" is None, and a client has no report, payment and so on, where nothing was
-        bought; where something was, "cell" is None.
+        bought; where something was, "cell" is None. Of more than MAX_ROWS clients it lists those
+        with the largest guarantees; "population" says how many there are, clients.csv has all.
     """
     last: RoundRecord | None = result.rounds[-1] if result.rounds else None
     summary = {
@@ -135,8 +140,21 @@ def _procurement(record: ProcurementRecord, config: Config) -> dict[str, Any]:
 
 def _clients(result: RunResult) -> list[dict[str, Any]]:
     if result.procurement is None:
-        return [_client(client) for client in result.clients]
-    return [_client(deal.client) | _deal(deal) for deal in deals(result)]
+        return [_client(client) for client in _at_most_risk(result.clients, lambda each: each)]
+    shown = _at_most_risk(deals(result), lambda deal: deal.client)
+    return [_client(deal.client) | _deal(deal) for deal in shown]
+
+
+def _at_most_risk(rows: Sequence[R], client: Callable[[R], ClientRecord]) -> Sequence[R]:
+    """Return the rows of the clients with the largest guarantees, if there are too many."""
+    if len(rows) <= MAX_ROWS:
+        return rows
+
+    def risk(row: R) -> float:
+        guarantee = client(row).guarantee
+        return math.inf if math.isnan(guarantee) else guarantee
+
+    return sorted(rows, key=risk, reverse=True)[:MAX_ROWS]
 
 
 def _deal(deal: Deal) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from fedgame.accountants.contraction import ContractionAccountant
+from fedgame.accountants.flow_accountant import FlowAccountant
 from fedgame.accountants.lsi import LsiAccountant
 from fedgame.errors import AccountingError
 from fedgame.mechanisms.jko import Jko
+from fedgame.strategies.burn_in import burns_in
 from fedgame.strategies.settings import Experiment
 
 
@@ -15,9 +17,14 @@ def lsi_accountant(experiment: Experiment) -> LsiAccountant:
     """Return the MFPG paper's claim for an experiment.
 
     Raises:
-        AccountingError: Its mechanism is not entropic.
+        AccountingError: Its mechanism is not entropic, or it is in the data reading.
     """
     mechanism = _entropic("lsi: the paper's claim", experiment)
+    if burns_in(experiment):
+        raise AccountingError(
+            "lsi: the paper's claim needs a bound G on the loss gradient in x, and a burn-in clips "
+            "examples and no such gradient; ask flow, pld or rdp"
+        )
     return LsiAccountant(
         tau=mechanism.tau,
         prior_std=mechanism.prior_std,
@@ -35,9 +42,14 @@ def contraction_accountant(experiment: Experiment) -> ContractionAccountant:
     A single step is projected after the last one, whatever the projection.
 
     Raises:
-        AccountingError: Its mechanism is not entropic.
+        AccountingError: Its mechanism is not entropic, or it is in the data reading.
     """
     mechanism = _entropic("contraction: a bound", experiment)
+    if burns_in(experiment):
+        raise AccountingError(
+            "contraction: in the data reading the local steps have no noise and cost nothing; ask "
+            "flow, which is about the burn-in"
+        )
     steps = experiment.training.local_steps
     return ContractionAccountant(
         local_steps=steps,
@@ -48,6 +60,20 @@ def contraction_accountant(experiment: Experiment) -> ContractionAccountant:
         prior_std=mechanism.prior_std,
         variance_penalty=mechanism.lambda_,
     )
+
+
+def flow_accountant(experiment: Experiment) -> FlowAccountant:
+    """Return the accountant of a burn-in.
+
+    Raises:
+        AccountingError: The experiment is not in the data reading.
+    """
+    if not burns_in(experiment):
+        raise AccountingError(
+            'flow: only a run with jko.reading = "data" burns in; here every round meets the data '
+            "again (ask pld or rdp)"
+        )
+    return FlowAccountant()
 
 
 def _projection(mechanism: Jko, steps: int) -> Literal["none", "last", "every-step"]:

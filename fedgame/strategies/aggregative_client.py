@@ -129,9 +129,8 @@ class AggregativeClient(ClientHalf):
             LedgerRow(int(player), order.iteration, 0, PURPOSE, release.event)
             for player, release in zip(players, releases, strict=True)
         ]
-        self._refuse_sold(ledger, rows)
         reply = MessageReply(np.stack([release.value for release in releases]))
-        return Draft(order.iteration, reply, rows)
+        return Draft(order.iteration, reply, self._unsold(ledger, rows))
 
     def _check(self, order: MessageOrder) -> None:
         total = self._experiment.run.num_clients

@@ -12,12 +12,17 @@ from fedgame.errors import InvalidReply
 from fedgame.mechanisms.jko import Jko
 from fedgame.messages.training import TrainOrder, TrainReply
 from fedgame.strategies.aggregation import FRACTION_BITS, SUM_LIMIT, to_float
+from fedgame.strategies.burn_in import burns_in
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
 
 DEVIATIONS = 12.0
 """A normal draw is farther out with probability 4e-33: never, in any run."""
+
+
+ROUNDING = 1e-4
+"""Relative slack where no noise gives any: gradients are clipped in single precision."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ def update_bound(
         strength: The largest strength that a client may use.
     """
     mechanism, training = experiment.mechanism, experiment.training
+    if burns_in(experiment):
+        return _noiseless_bound(experiment, len(parameters))
     step = mechanism.step_size
     gradient = step * training.clipping_norm / training.sampling_rate
     deviation = sqrt(2.0 * strength * step)
@@ -73,6 +80,14 @@ def update_bound(
             total += moved_norm + float(projected.max(initial=0.0)) * (norm + moved_norm)
             largest, norm = largest + moved, norm + moved_norm
     return UpdateBound(entries, total)
+
+
+def _noiseless_bound(experiment: Experiment, size: int) -> UpdateBound:
+    """Return the bound on steps of a clipped gradient alone, as on particles that burnt in."""
+    training = experiment.training
+    push = experiment.burn_in.learning_rate * training.clipping_norm / training.sampling_rate
+    norm = (1 + ROUNDING) * training.local_steps * push
+    return UpdateBound(np.full(size, norm), norm)
 
 
 def check_update(reply: TrainReply, order: TrainOrder, bound: UpdateBound) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedgame.ledger.events import SampledGaussian
 from fedgame.mechanisms.base import ClientContext, strength_to_noise_multiplier
+from fedgame.strategies.burn_in import burn_in_noise_multipliers, burns_in
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
@@ -41,11 +42,14 @@ class Bridge:
     @cached_property
     def sensitivities(self) -> FloatArray:
         """L2 sensitivity of each client's averaged clipped gradient, shape (clients,)."""
-        contexts = (client_context(self.experiment, int(count)) for count in self.counts)
-        return np.array([context.sensitivity for context in contexts])
+        sizes, inverse = np.unique(self.counts, return_inverse=True)
+        contexts = (client_context(self.experiment, count) for count in sizes.tolist())
+        return np.array([context.sensitivity for context in contexts])[inverse]
 
     def noise_multipliers(self, strengths: FloatArray) -> FloatArray:
         """Return the noise multiplier of each client at the given strengths, shape (clients,)."""
+        if burns_in(self.experiment):
+            return burn_in_noise_multipliers(self.experiment, self.counts)
         step = self.experiment.mechanism.step_size
         noise_multipliers: FloatArray = np.sqrt(2.0 * strengths / step) / self.sensitivities
         return noise_multipliers
@@ -55,6 +59,20 @@ class Bridge:
         step = self.experiment.mechanism.step_size
         strengths: FloatArray = 0.5 * step * (noise_multipliers * self.sensitivities) ** 2
         return strengths
+
+    def update_events(
+        self, clients: NDArray[np.int64], strengths: FloatArray
+    ) -> list[SampledGaussian]:
+        """Return `update_event` of many clients at their strengths; equal events are one object."""
+        of: dict[tuple[int, float], SampledGaussian] = {}
+        events = []
+        columns = (clients.tolist(), self.counts[clients].tolist(), strengths.tolist())
+        for client, count, strength in zip(*columns, strict=True):
+            key = (count, strength)
+            if key not in of:
+                of[key] = self.update_event(client, strength)
+            events.append(of[key])
+        return events
 
     def update_event(self, client: int, strength: float) -> SampledGaussian:
         """Return the event of one round's update of a client (its position) at a strength."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -58,7 +58,7 @@ class Draft(Generic[P]):
 
     round: int
     reply: P
-    rows: Sequence[LedgerRow] = ()
+    rows: Iterable[LedgerRow] = ()
     sold: Sequence[Purchase] = ()
     check: Callable[[], None] = lambda: None
 
@@ -143,13 +143,16 @@ class ClientHalf:
         return made.reply
 
     @staticmethod
-    def _refuse_sold(ledger: Ledger, rows: Sequence[LedgerRow]) -> None:
-        """Hold releases against what was sold.
+    def _unsold(ledger: Ledger, rows: Iterable[LedgerRow]) -> Iterator[LedgerRow]:
+        """Yield releases of clients that have not sold a budget in this run.
 
         Raises:
-            InvalidOrder: A client has sold a budget in this run, and these releases are no part of
-                what it sold.
+            InvalidOrder: A client has, and these releases are no part of what it sold.
         """
-        sold = ledger.purchases().keys() & {row.client for row in rows}
-        if sold:
-            raise InvalidOrder(f"client {min(sold)} sold a budget in this run, for other draws")
+        sold = ledger.purchases().keys()
+        for row in rows:
+            if row.client in sold:
+                raise InvalidOrder(
+                    f"client {row.client} sold a budget in this run, for other draws"
+                )
+            yield row

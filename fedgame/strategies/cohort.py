@@ -6,7 +6,7 @@ or from public information, and a state privatised by the mechanism.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.games.privacy.utilities import disutility
 from fedgame.ledger.events import SampledGaussian
-from fedgame.mechanisms.exponential import epsilon_before_amplification, exponential_choice
+from fedgame.mechanisms.exponential import epsilon_before_amplification, exponential_choices
 from fedgame.messages.privacy_game import RoundOrder
-from fedgame.randomness import generator
+from fedgame.randomness import generators
 from fedgame.strategies.bridge import client_context
+from fedgame.strategies.burn_in import burns_in, burnt_in
 from fedgame.strategies.data import FederatedData
 from fedgame.strategies.disutilities import Probe, loss_terms, privacy_terms
 from fedgame.strategies.local_model import LocalModel, local_model
@@ -37,7 +38,8 @@ class LocalUpdate:
 
     Attributes:
         updates: w_k - w of each client, privatised, shape (clients, parameters).
-        events: One event a client, for all its local steps together.
+        events: One event a client, for all its local steps together; none in the data reading,
+            whose burn-in has been charged.
     """
 
     updates: FloatArray
@@ -50,7 +52,7 @@ class Cohort:
     def __init__(
         self, experiment: Experiment, data: FederatedData, clients: Sequence[int], secret: bytes
     ) -> None:
-        """Gather the clients' examples.
+        """Look up the clients' numbers of examples and preferences, and burn in where asked to.
 
         Args:
             experiment: The experiment.
@@ -59,8 +61,12 @@ class Cohort:
             secret: Key of all private draws.
         """
         self.clients = tuple(clients)
-        self.examples: tuple[Examples, ...] = tuple(data.client(client) for client in clients)
-        self.counts: IntArray = np.array([len(own) for own in self.examples], dtype=np.int64)
+        self.counts: IntArray = data.counts[list(clients)]
+        self._data = data
+        self.particles: tuple[Examples, ...] = ()
+        if burns_in(experiment):
+            raw = ((client, data.client(client)) for client in clients)
+            self.particles = tuple(burnt_in(experiment, k, own, secret) for k, own in raw)
         self._experiment = experiment
         self._secret = secret
         betas = experiment.population.betas(experiment.run.num_clients)
@@ -69,32 +75,42 @@ class Cohort:
 
     @cached_property
     def _model(self) -> LocalModel:
-        return local_model(self._experiment.task, self.examples)
+        return local_model(self._experiment.task, self._examples())
 
-    def _draw(self, client: int, round_: int, purpose: str, step: int = 0) -> np.random.Generator:
-        return generator(self._secret, client, round_, purpose, step)
+    def _examples(self) -> Iterator[Examples]:
+        """Yield what each client trains on; most models keep a copy of their own."""
+        if self.particles:
+            return iter(self.particles)
+        return (self._data.client(client) for client in self.clients)
+
+    def _draws(
+        self, round_: int, purpose: str, steps: IntArray | None = None
+    ) -> Iterator[np.random.Generator]:
+        """Yield each client's own generator in turn, good until the next one is asked for."""
+        own = np.zeros_like(self.counts) if steps is None else steps
+        return generators(self._secret, self.clients, round_, purpose, own.tolist())
 
     def _batches(
         self, round_: int, purpose: str, rate: float, steps: IntArray | None = None
     ) -> list[BoolArray]:
-        """Draw one Poisson batch a client; at rate 1 every example is in it."""
-        return [
-            self._draw(client, round_, purpose, step).random(count) < rate
-            for client, count, step in zip(
-                self.clients, self.counts, self._steps(steps), strict=True
-            )
-        ]
+        """Draw one Poisson batch a client; at rate 1 every example is in it, without a draw."""
+        chosen = np.ones(int(self.counts.sum()), dtype=np.bool_)
+        ends = np.cumsum(self.counts).tolist()
+        parts = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        if rate < 1:
+            uniform = np.empty(len(chosen))
+            for part, rng in zip(parts, self._draws(round_, purpose, steps), strict=True):
+                rng.random(out=uniform[part])
+            np.less(uniform, rate, out=chosen)
+        return [chosen[part] for part in parts]
 
     def _normals(
         self, round_: int, purpose: str, size: int, steps: IntArray | None = None
     ) -> FloatArray:
         normals = np.empty((len(self.clients), size))
-        for row, (client, step) in enumerate(zip(self.clients, self._steps(steps), strict=True)):
-            normals[row] = self._draw(client, round_, purpose, step).standard_normal(size)
+        for row, rng in zip(normals, self._draws(round_, purpose, steps), strict=True):
+            rng.standard_normal(out=row)
         return normals
-
-    def _steps(self, steps: IntArray | None) -> list[int]:
-        return [0] * len(self.clients) if steps is None else [int(step) for step in steps]
 
     def choose(self, order: RoundOrder) -> FloatArray:
         """Return the strength that each client chooses from the order's grid, shape (clients,)."""
@@ -122,45 +138,46 @@ class Cohort:
     def _probe(self, round_: int, game: MeanField, size: int) -> Probe:
         return Probe(
             model=self._model,
-            examples=self.examples,
+            examples=self._examples(),
             batches=self._batches(round_, "choice batch", game.choice_sampling_rate),
             divisors=game.choice_sampling_rate * self.counts.astype(np.float64),
             noise=self._normals(round_, "choice probe", size),
-            rngs=[self._draw(client, round_, "choice trace") for client in self.clients],
+            rngs=self._draws(round_, "choice trace"),
         )
 
     def _privacy_costs(self, game: MeanField, grid: FloatArray) -> FloatArray:
-        rows = []
-        for count in self.counts:
-            key = (int(count), grid.tobytes())
+        sizes, inverse = np.unique(self.counts, return_inverse=True)
+        for count in sizes.tolist():
+            key = (count, grid.tobytes())
             if key not in self._privacy_terms:
-                terms = privacy_terms(self._experiment, game, int(count), grid)
-                self._privacy_terms[key] = terms
-            rows.append(self._privacy_terms[key])
-        return np.stack(rows)
+                self._privacy_terms[key] = privacy_terms(self._experiment, game, count, grid)
+        terms = [self._privacy_terms[count, grid.tobytes()] for count in sizes.tolist()]
+        return np.stack(terms)[inverse]
 
     def _exponential(
         self, round_: int, game: MeanField, utilities: FloatArray, grid: FloatArray
     ) -> IntArray:
         experiment = self._experiment
         neighbours = experiment.training.neighbours
-        epsilon = epsilon_before_amplification(game.selection_epsilon, game.choice_sampling_rate)
-        choices = []
-        for row, (client, count) in enumerate(zip(self.clients, self.counts, strict=True)):
-            sensitivity = game.sensitivity(
+        sizes, inverse = np.unique(self.counts, return_inverse=True)
+        sensitivities = [
+            game.sensitivity(
                 neighbours,
-                int(count),
+                count,
                 grid,
                 experiment.mechanism.step_size,
                 experiment.run.num_clients,
                 experiment.training.local_steps,
             )
-            rng = self._draw(client, round_, "choice")
-            monotone = game.monotone(neighbours)
-            choices.append(
-                exponential_choice(utilities[row], epsilon, sensitivity, rng, monotone=monotone)
-            )
-        return np.array(choices, dtype=np.int64)
+            for count in sizes.tolist()
+        ]
+        return exponential_choices(
+            utilities,
+            epsilon_before_amplification(game.selection_epsilon, game.choice_sampling_rate),
+            np.array(sensitivities)[inverse],
+            np.array([rng.random() for rng in self._draws(round_, "choice")]),
+            monotone=game.monotone(neighbours),
+        )
 
     def train(
         self,
@@ -169,7 +186,7 @@ class Cohort:
         strengths: FloatArray,
         turns: IntArray | None = None,
     ) -> LocalUpdate:
-        """Take the noisy local steps of one round.
+        """Take the noisy local steps of one round; noiseless ones on particles that burnt in.
 
         Args:
             round_: The round.
@@ -179,7 +196,8 @@ class Cohort:
                 before, shape (clients,): each time has batches and noise of its own.
         """
         experiment, training = self._experiment, self._experiment.training
-        contexts = [client_context(experiment, int(count)) for count in self.counts]
+        by_count = {k: client_context(experiment, k) for k in np.unique(self.counts).tolist()}
+        contexts = [by_count[count] for count in self.counts.tolist()]
         sizes = [parameter.numel() for parameter in experiment.task.module().parameters()]
         start = parameters.astype(np.float64)
         states = np.tile(start, (len(self.clients), 1))
@@ -187,13 +205,17 @@ class Cohort:
         first = training.local_steps * (np.zeros_like(self.counts) if turns is None else turns)
         for step in range(training.local_steps):
             gradients = self._clipped_gradients(round_, first + step, states)
+            if burns_in(experiment):
+                states = states - experiment.burn_in.learning_rate * gradients
+                continue
             noise = self._normals(round_, "noise", len(parameters), first + step)
             release = experiment.mechanism.release(
                 states, gradients, strengths, contexts, noise, sizes
             )
             states, events = release.value, release.events
-        merged = tuple(replace(event, steps=training.local_steps) for event in events)
-        return LocalUpdate(states - start, merged)
+        # one object for all clients that have the same event
+        merged = {event: replace(event, steps=training.local_steps) for event in set(events)}
+        return LocalUpdate(states - start, tuple(merged[event] for event in events))
 
     def _clipped_gradients(self, round_: int, steps: IntArray, states: FloatArray) -> FloatArray:
         """Return clipped sums over the public divisor, bounded once more for a whole client.

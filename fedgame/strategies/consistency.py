@@ -8,6 +8,7 @@ from fedgame.games.privacy.none import NoGame
 from fedgame.games.procurement.biggest_loss import Bbm
 from fedgame.games.procurement.fixed_subset import Fsbm
 from fedgame.games.procurement.settings import Procurement
+from fedgame.strategies.burn_in import check_burn_in
 from fedgame.strategies.settings import Experiment, RunSettings
 
 MOST_DRAWS = 10**8
@@ -26,6 +27,7 @@ def check_together(experiment: Experiment) -> None:
             raise ConfigError(key, value, f"must be at most num-clients = {run.num_clients}")
     if run.strategy == "jsam":
         _check_procurement(experiment)
+    check_burn_in(experiment)
     game = experiment.game
     client_level = training.neighbours != "example"
     if isinstance(game, MeanField) and game.choice_sampling_rate < 1 and client_level:

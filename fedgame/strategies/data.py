@@ -22,7 +22,7 @@ class FederatedData:
     indices: list[NDArray[np.int64]]
     test: Examples
 
-    @property
+    @functools.cached_property
     def counts(self) -> NDArray[np.int64]:
         """Number of examples of each client, shape (clients,)."""
         return np.array([len(index) for index in self.indices], dtype=np.int64)
@@ -38,6 +38,11 @@ def federated_data(experiment: Experiment) -> FederatedData:
     return _load(
         experiment.task, experiment.source, experiment.partition, run.num_clients, run.seed
     )
+
+
+def forget_data() -> None:
+    """Let go of the data of every experiment: a process that only waits needs none of them."""
+    _load.cache_clear()
 
 
 # components are frozen dataclasses, so they are keys

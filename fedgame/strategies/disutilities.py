@@ -6,7 +6,7 @@ examples), so that a certificate speaks of the game that was played.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +33,13 @@ from fedgame.tasks.base import Examples
 from fedgame.tasks.curvature import per_example_curvature
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 FIXED_EPSILON = 1.0
 """The epsilon at which the privacy term "delta" is read."""
+
+CLIENTS_AT_ONCE = 4096
+"""Clients whose loss terms are computed together; more only take more memory."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,16 @@ class Probe:
         divisors: The public expected number of examples that count, shape (clients,).
         noise: Standard normal draws common to all grid points, shape (clients, parameters),
             independent of the noise of every release.
-        rngs: A generator for each client, for stochastic trace estimates.
+        rngs: A generator for each client, for stochastic trace estimates; each may be good only
+            until the next one is taken.
     """
 
     model: LocalModel
-    examples: Sequence[Examples]
+    examples: Iterable[Examples]
     batches: Sequence[NDArray[np.bool_]]
     divisors: FloatArray
     noise: FloatArray
-    rngs: Sequence[np.random.Generator]
+    rngs: Iterable[np.random.Generator]
 
 
 def loss_terms(
@@ -98,16 +103,35 @@ def _measured(
     scales = np.sqrt(variances)[:, None]
     states = parameters + scales * probe.noise[:, None, :]
     losses = probe.model.losses(states, probe.batches)
-    pairs = zip(losses, probe.divisors, strict=True)
-    return np.stack([measured_loss(own.T, game.loss_cap, float(n)) for own, n in pairs])
+    terms = np.empty((len(losses), len(variances)))
+    for rows in _equal_batches(losses):
+        values = np.stack([losses[row] for row in rows]).transpose(2, 0, 1)
+        terms[rows] = measured_loss(values, game.loss_cap, probe.divisors[rows, None])
+    return terms
 
 
 def _mean_losses(game: MeanField, parameters: NDArray[np.float32], probe: Probe) -> FloatArray:
     shape = (len(probe.noise), 1, len(parameters))
     states = np.broadcast_to(parameters.astype(np.float64), shape)
-    pairs = zip(probe.model.losses(states, probe.batches), probe.divisors, strict=True)
-    means = [capped_mean(own[0], game.loss_cap, float(n)) for own, n in pairs]
-    return np.array(means, dtype=np.float64)
+    losses = probe.model.losses(states, probe.batches)
+    means = np.empty(len(losses))
+    for rows in _equal_batches(losses):
+        values = np.stack([losses[row][0] for row in rows]).T
+        means[rows] = capped_mean(values, game.loss_cap, probe.divisors[rows])
+    return means
+
+
+def _equal_batches(losses: Sequence[FloatArray]) -> Iterator[IntArray]:
+    """Yield the rows of clients that have equally many examples, not too many rows at once.
+
+    Sums over examples then are those of a single client to the last bit: each runs over one
+    client's values, which stay side by side in memory.
+    """
+    sizes = np.array([own.shape[-1] for own in losses])
+    for size in np.unique(sizes):
+        rows = np.flatnonzero(sizes == size)
+        for start in range(0, len(rows), CLIENTS_AT_ONCE):
+            yield rows[start : start + CLIENTS_AT_ONCE]
 
 
 def _mean_curvatures(

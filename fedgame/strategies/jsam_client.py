@@ -90,8 +90,8 @@ class JsamClient(ClientHalf):
         plain = self._plain_report(order)
         event = UnaccountedRelease(self._experiment.training.neighbours, "initial loss")
         rows = [LedgerRow(int(k), 0, 0, "loss", event) for k in plain.clients]
-        self._refuse_sold(ledger, rows)
-        return Draft(0, replace(plain, losses=self._initial_losses(plain.clients)), rows)
+        losses = self._initial_losses(plain.clients)
+        return Draft(0, replace(plain, losses=losses), self._unsold(ledger, rows))
 
     def _initial_losses(self, clients: IntArray) -> FloatArray:
         experiment, data = self._experiment, federated_data(self._experiment)

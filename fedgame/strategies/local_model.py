@@ -6,7 +6,7 @@ client by client.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -55,9 +55,9 @@ class LocalModel(Protocol):
 class ModuleByClient:
     """Any torch module, one client after the other."""
 
-    def __init__(self, task: Task, clients: Sequence[Examples]) -> None:
+    def __init__(self, task: Task, clients: Iterable[Examples]) -> None:
         """Prepare the module; unsupported layers are refused here."""
-        self._clients = clients
+        self._clients = tuple(clients)
         self._clipper = PerExampleClipper(task.module(), task.losses)
 
     def _batch(self, client: int, batch: BoolArray) -> Examples:
@@ -88,7 +88,7 @@ class ModuleByClient:
 class LinearByCohort:
     """A single linear layer, all clients in batched passes."""
 
-    def __init__(self, task: Task, layer: nn.Linear, clients: Sequence[Examples]) -> None:
+    def __init__(self, task: Task, layer: nn.Linear, clients: Iterable[Examples]) -> None:
         """Copy the clients' data into padded blocks of a fixed shape."""
         self._cohort = LinearCohort(
             [(examples.inputs, examples.targets) for examples in clients],
@@ -108,7 +108,7 @@ class LinearByCohort:
         return self._cohort.losses(states.astype(np.float32), batches)
 
 
-def local_model(task: Task, clients: Sequence[Examples]) -> LocalModel:
+def local_model(task: Task, clients: Iterable[Examples]) -> LocalModel:
     """Return the fastest backend that computes this task's model."""
     module = task.module()
     if isinstance(module, nn.Linear):

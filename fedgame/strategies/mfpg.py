@@ -8,7 +8,8 @@ plans, validates, sums and says what was spent.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,13 @@ from fedgame.messages.privacy_game import Registration, RoundOrder, unpack_regis
 from fedgame.messages.training import TrainReply
 from fedgame.randomness import public_generator
 from fedgame.strategies.base import RoundRecord, RunResult
+from fedgame.strategies.burn_in import burn_in_rows, burns_in
 from fedgame.strategies.certificates import PublicGame, mean_curvature
 from fedgame.strategies.checkpoint import Checkpoint
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.noise_check import check_noise_multipliers
 from fedgame.strategies.outcome import Histories, Trained, run_result
-from fedgame.strategies.plan import choice_event, make_plan
+from fedgame.strategies.plan import choice_event, make_plan, round_rows
 from fedgame.strategies.settings import Experiment
 from fedgame.strategies.training_half import DIVERGES, TrainingHalf
 
@@ -60,6 +62,7 @@ class MfpgServer(TrainingHalf):
         self._declared = np.minimum(self._strengths, smallest)
         self._mean_strength = float(self._plan.strengths.mean())
         self._used: list[FloatArray] = []
+        self._burnt_in: set[int] = set()
         self._trained: Trained | None = None
 
     @staticmethod
@@ -191,29 +194,35 @@ class MfpgServer(TrainingHalf):
     def _apply(self, round_: int, replies: Mapping[int, TrainReply]) -> FloatArray:
         """Charge every client that answered, then add the sum to the model."""
         used = np.full(len(self._hosts.clients), np.nan)
-        rows: list[LedgerRow] = []
+        rows: list[Iterable[LedgerRow]] = []
         for node, reply in replies.items():
             positions = self._hosts.positions[node]
             self._strengths[positions] = reply.strengths
             if self._plan.chooses(round_):
                 self._declared[positions] = reply.strengths
             used[positions] = np.where(reply.used, reply.strengths, np.nan)
-            rows += self._rows(round_, positions)
-        self._ledger.append(rows)
+            rows.append(self._rows(round_, positions))
+        self._ledger.append(chain.from_iterable(rows))
         self._add(round_, replies)
         if np.isfinite(used).any():
             self._mean_strength = float(np.nanmean(used))
         return used
 
-    def _rows(self, round_: int, positions: NDArray[np.int64]) -> list[LedgerRow]:
-        rows = []
+    def _rows(self, round_: int, positions: NDArray[np.int64]) -> Iterable[LedgerRow]:
+        if burns_in(self._experiment):
+            return self._burn_in_rows(positions)
+        clients = self._hosts.clients[positions].tolist()
+        events = self._plan.update_events(positions, self._strengths[positions])
         choice = choice_event(self._experiment) if self._plan.chooses(round_) else None
-        for position in positions:
-            client = int(self._hosts.clients[position])
-            event = self._plan.update_event(int(position), float(self._strengths[position]))
-            rows.append(LedgerRow(client, round_, 0, "update", event))
-            if choice is not None:
-                rows.append(LedgerRow(client, round_, 0, "choice", choice))
+        return round_rows(round_, clients, events, choice)
+
+    def _burn_in_rows(self, positions: NDArray[np.int64]) -> list[LedgerRow]:
+        """Charge the clients that answer for the first time."""
+        rows: list[LedgerRow] = []
+        for position in set(positions.tolist()) - self._burnt_in:
+            client, count = self._hosts.clients[position], self._hosts.counts[position]
+            rows += burn_in_rows(self._experiment, int(client), int(count))
+            self._burnt_in.add(position)
         return rows
 
     def _record(self, round_: int, used: FloatArray, start: float) -> RoundRecord:

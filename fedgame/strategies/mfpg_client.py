@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -18,13 +18,14 @@ from fedgame.messages.registration import RegistrationOrder, unpack_registration
 from fedgame.messages.training import TrainReply
 from fedgame.randomness import generator
 from fedgame.strategies.aggregation import acceptable, weighted_sum
+from fedgame.strategies.burn_in import burn_in_rows, burns_in, unwritten
 from fedgame.strategies.certificates import mean_curvature
 from fedgame.strategies.client_half import Action, ClientHalf, Draft
 from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.federation import REGISTER, TRAIN
 from fedgame.strategies.node import Node
-from fedgame.strategies.plan import choice_event
+from fedgame.strategies.plan import choice_event, round_rows
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
@@ -36,7 +37,7 @@ class MfpgClient(ClientHalf):
     def __init__(self, experiment: Experiment, node: Node) -> None:
         """Keep the experiment; data are loaded when first needed."""
         super().__init__(experiment, node)
-        self._cohorts: dict[tuple[str, tuple[int, ...]], Cohort] = {}
+        self._cohorts: dict[tuple[str, bytes], Cohort] = {}
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -63,8 +64,8 @@ class MfpgClient(ClientHalf):
         plain = self._registration(order)
         event = UnaccountedRelease(self._experiment.training.neighbours, "own curvature")
         rows = [LedgerRow(int(k), 0, 0, "curvature", event) for k in plain.clients]
-        self._refuse_sold(ledger, rows)
-        return Draft(0, replace(plain, curvatures=self._own_curvatures(order, plain.clients)), rows)
+        curvatures = self._own_curvatures(order, plain.clients)
+        return Draft(0, replace(plain, curvatures=curvatures), self._unsold(ledger, rows))
 
     def _own_curvatures(self, order: RegistrationOrder, clients: NDArray[np.int64]) -> FloatArray:
         experiment, data = self._experiment, federated_data(self._experiment)
@@ -86,12 +87,11 @@ class MfpgClient(ClientHalf):
         if order.choose:
             strengths = cohort.choose(order)
         local = cohort.train(order.round, order.parameters, strengths)
-        events = zip(cohort.clients, local.events, strict=True)
-        rows = [LedgerRow(client, order.round, 0, "update", event) for client, event in events]
-        choice = choice_event(self._experiment) if order.choose else None
-        if choice is not None:
-            rows += [LedgerRow(k, order.round, 0, "choice", choice) for k in cohort.clients]
-        self._refuse_sold(ledger, rows)
+        if burns_in(self._experiment):
+            rows: Iterable[LedgerRow] = self._burn_in_rows(ledger, cohort)
+        else:
+            choice = choice_event(self._experiment) if order.choose else None
+            rows = round_rows(order.round, cohort.clients, local.events, choice)
         used = acceptable(local.updates)
         reply = TrainReply(
             clients=order.clients,
@@ -100,12 +100,19 @@ class MfpgClient(ClientHalf):
             used=used,
             update=weighted_sum(local.updates[used], order.weights[used]),
         )
-        return Draft(order.round, reply, rows)
+        return Draft(order.round, reply, self._unsold(ledger, rows))
+
+    def _burn_in_rows(self, ledger: Ledger, cohort: Cohort) -> list[LedgerRow]:
+        """Return what the particles cost, unless it is written; a round on them costs nothing."""
+        pairs = zip(cohort.clients, cohort.counts.tolist(), strict=True)
+        rows = [row for k, count in pairs for row in burn_in_rows(self._experiment, k, count)]
+        return unwritten(rows, ledger.rows())
 
     def _cohort(self, order: RoundOrder) -> Cohort:
-        key = (order.run_name, tuple(int(client) for client in order.clients))
+        key = (order.run_name, order.clients.tobytes())
         if key not in self._cohorts:
             secret = self._node.secret(self._experiment, order.run_name)
             data = federated_data(self._experiment)
-            self._cohorts = {key: Cohort(self._experiment, data, key[1], secret)}
+            cohort = Cohort(self._experiment, data, order.clients.tolist(), secret)
+            self._cohorts = {key: cohort}
         return self._cohorts[key]

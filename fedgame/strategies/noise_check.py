@@ -8,6 +8,7 @@ from fedgame.errors import ConfigError
 from fedgame.games.privacy.mapg import Mapg
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.mechanisms.jko import Jko
+from fedgame.strategies.burn_in import burns_in
 from fedgame.strategies.plan import Plan
 from fedgame.strategies.settings import Experiment
 
@@ -44,6 +45,8 @@ def _noise_key(experiment: Experiment) -> str:
         return f"mean-field.{grid}"
     if isinstance(game, Mapg):
         return "mapg.epsilon-max"
+    if burns_in(experiment):
+        return "burn-in.steps"
     if isinstance(mechanism, Jko):
         return "jko.noise-multiplier" if mechanism.noise_multiplier > 0 else "jko.strength"
     given = mechanism.calibration == "noise-multiplier"

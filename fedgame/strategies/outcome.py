@@ -14,6 +14,7 @@ from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import PrivacyEvent, UnaccountedRelease
 from fedgame.mechanisms.gaussian import Gaussian
 from fedgame.strategies.base import ClientRecord, RoundRecord, RunResult
+from fedgame.strategies.burn_in import burn_in_note
 from fedgame.strategies.federation import Hosts
 from fedgame.strategies.plan import Plan
 
@@ -97,10 +98,7 @@ def _clients(
     delta = experiment.accounting.delta
     ids = [int(client) for client in trained.hosts.clients]
     rounds = trained.started
-    promised = {
-        client: plan.guarantee(position, rounds, trained.declared) if rounds else []
-        for position, client in enumerate(ids)
-    }
+    promised = _promised(trained) if rounds else dict.fromkeys(ids, ())
     privacy = client_privacy(accountants, promised, realised, delta)
     noise_multipliers = plan.noise_multipliers(strengths)
     has_game = isinstance(experiment.game, MeanField | Mapg)
@@ -115,6 +113,21 @@ def _clients(
         )
         for position, client in enumerate(ids)
     )
+
+
+def _promised(trained: Trained) -> dict[int, Sequence[PrivacyEvent]]:
+    """Return the events that each client's guarantee is computed from."""
+    plan, declared = trained.plan, trained.declared
+    # of two clients with equally many examples and one strength, what is promised is the same
+    of: dict[tuple[int, float], Sequence[PrivacyEvent]] = {}
+    promised = {}
+    columns = (trained.hosts.clients.tolist(), plan.counts.tolist(), declared.tolist())
+    for position, (client, *key) in enumerate(zip(*columns, strict=True)):
+        same = (key[0], key[1])
+        if same not in of:
+            of[same] = plan.guarantee(position, trained.started, declared)
+        promised[client] = of[same]
+    return promised
 
 
 @dataclass(frozen=True)
@@ -140,10 +153,19 @@ def client_privacy(
         delta: The delta at which epsilons are stated.
     """
     cache: dict[object, ClientPrivacy] = {}
+    seen: dict[tuple[PrivacyEvent, ...], object] = {}
+
+    def canonical(events: Sequence[PrivacyEvent]) -> object:
+        # most clients of a large population share one of few histories, in this very order
+        history = tuple(events)
+        if history not in seen:
+            seen[history] = compress(history)
+        return seen[history]
+
     result = {}
     for client, promise in promised.items():
         spent = realised.get(client, [])
-        key = compress(promise), compress(spent)
+        key = canonical(promise), canonical(spent)
         if key not in cache:
             guarantee = accountants.guarantee
             table = {name: each.epsilon(spent, delta) for name, each in accountants.table.items()}
@@ -223,15 +245,33 @@ def _printed_scale(trained: Trained, _: Histories) -> str | None:
     )
 
 
-def _adaptive(trained: Trained, _: Histories) -> str | None:
-    game = trained.plan.experiment.game
-    adaptive = isinstance(game, MeanField) and game.schedule == "every-round"
-    if not adaptive or not trained.started:
+def _nothing_to_choose(trained: Trained, _: Histories) -> str | None:
+    if len(trained.plan.grid) != 1:
         return None
+    return (
+        "The grid has one strength, so that nobody has anything to choose: no choice was made or "
+        "charged, and the run is one without a game at that strength."
+    )
+
+
+def _schedule(trained: Trained, _: Histories) -> str | None:
+    game = trained.plan.experiment.game
+    if not isinstance(game, MeanField) or len(trained.plan.grid) == 1 or not trained.started:
+        return None
+    if game.schedule == "commit":
+        return (
+            "Strengths were chosen once, before training: a client's guarantee is for the strength "
+            "that it then published. Before the choice, that of the smallest strength of the grid "
+            "was promised."
+        )
     return (
         "Strengths were chosen from earlier outputs: the guarantee counts every round at the "
         "smallest strength of the grid; the realised epsilon is ex post."
     )
+
+
+def _burnt_in(trained: Trained, _: Histories) -> str | None:
+    return burn_in_note(trained.plan.experiment, trained.plan.counts)
 
 
 _NOTES: tuple[Note, ...] = (
@@ -239,5 +279,7 @@ _NOTES: tuple[Note, ...] = (
     _unaccounted,
     _averaged_clipping,
     _printed_scale,
-    _adaptive,
+    _nothing_to_choose,
+    _schedule,
+    _burnt_in,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +14,10 @@ from fedgame.errors import CalibrationError, ConfigError
 from fedgame.games.privacy.mapg import Mapg, mapg_noise_multiplier
 from fedgame.games.privacy.mean_field import MeanField
 from fedgame.ledger.events import (
+    LedgerRow,
     PrivacyEvent,
     PureDPChoice,
+    SampledGaussian,
     UnaccountedRelease,
 )
 from fedgame.mechanisms.base import (
@@ -24,6 +27,7 @@ from fedgame.mechanisms.exponential import CHOICE_MECHANISM
 from fedgame.mechanisms.gaussian import Gaussian, paper_noise_multiplier
 from fedgame.mechanisms.jko import Jko
 from fedgame.strategies.bridge import Bridge, client_context
+from fedgame.strategies.burn_in import burn_in_events, burns_in
 from fedgame.strategies.settings import Experiment
 
 FloatArray = NDArray[np.float64]
@@ -62,7 +66,8 @@ class Plan(Bridge):
 
         Under the every-round schedule strengths depend on earlier outputs, so what was declared
         beforehand counts: every round at the smallest strength of the grid. Under `commit` the
-        strengths are fixed once the (charged) choice is published, as they are without a grid.
+        strengths are fixed once the (charged) choice is published, as they are without a grid. In
+        the data reading the burn-in is all there is, whatever the number of rounds.
 
         Args:
             client: The client's number.
@@ -71,6 +76,8 @@ class Plan(Bridge):
                 every-round schedule.
         """
         experiment, game = self.experiment, self.experiment.game
+        if burns_in(experiment):
+            return burn_in_events(experiment, int(self.counts[client]))
         strength = float(strengths[client])
         choices = 0
         if isinstance(game, MeanField):
@@ -113,6 +120,26 @@ def choice_event(experiment: Experiment) -> PrivacyEvent | None:
         return None
     neighbours = experiment.training.neighbours
     return choice_charge(experiment) or UnaccountedRelease(neighbours, "argmin choice")
+
+
+def round_rows(
+    round_: int,
+    clients: Sequence[int],
+    updates: Sequence[SampledGaussian],
+    choice: PrivacyEvent | None,
+) -> Iterator[LedgerRow]:
+    """Yield the ledger's rows of one round, in the ledger's order if the clients ascend.
+
+    Args:
+        round_: The round.
+        clients: The clients' numbers.
+        updates: The event of each client's update.
+        choice: The event of each client's choice from the grid; None where there is none.
+    """
+    for client, update in zip(clients, updates, strict=True):
+        if choice is not None:
+            yield LedgerRow(client, round_, 0, "choice", choice)
+        yield LedgerRow(client, round_, 0, "update", update)
 
 
 def make_plan(

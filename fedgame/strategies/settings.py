@@ -21,6 +21,7 @@ from fedgame.games.procurement.base import Mechanism as Buyer
 from fedgame.games.procurement.biggest_loss import Bbm
 from fedgame.games.procurement.settings import Procurement
 from fedgame.ledger.events import Neighbours
+from fedgame.mechanisms.burn_in import BurnInSettings
 from fedgame.mechanisms.gaussian import Gaussian
 from fedgame.mechanisms.jko import Jko
 from fedgame.partitions.base import Partition
@@ -126,6 +127,7 @@ class Experiment:
     task: Task
     partition: Partition
     mechanism: Gaussian | Jko
+    burn_in: BurnInSettings
     game: NoGame | Mapg | MeanField
     population: Population
     procurement: Procurement

@@ -80,6 +80,15 @@ class Task(Protocol):
         """Return public initial parameters, one flat vector in `module().parameters()` order."""
         ...
 
+    def input_smoothness(self, parameters: NDArray[np.float32]) -> float | None:
+        """Return G_x, a Lipschitz constant in x of the gradient in x of an example's loss.
+
+        It holds for every x and every target, at one flat vector of parameters. None where there is
+        none or it is not known, as for a network with hidden layers: examples of such a task cannot
+        become particles.
+        """
+        ...
+
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the loss of each example, shape (examples,), from outputs (examples, k).
 

@@ -41,6 +41,18 @@ class Classifier(ABC):
         """Return zeros for a single linear layer, else torch's default rule from the seed."""
         return initial_parameters(self.module(), seed)
 
+    def input_smoothness(self, parameters: NDArray[np.float32]) -> float | None:
+        """Return |W|^2/2 in the spectral norm for a single linear layer, None for a network.
+
+        The Hessian in x is W^T (diag(p) - p p^T) W, p the probabilities of the classes, and the
+        middle has norm at most 1/2.
+        """
+        module = self.module()
+        if not isinstance(module, nn.Linear):
+            return None
+        weight = parameters[: module.weight.numel()].reshape(module.weight.shape)
+        return float(np.linalg.norm(weight.astype(np.float64), 2)) ** 2 / 2
+
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the cross entropy of each example, shape (..., examples)."""
         return cross_entropy(outputs, targets)

@@ -16,7 +16,7 @@ from fedgame.randomness import public_generator
 from fedgame.tasks.base import COMPONENT, DataSource, Examples
 from fedgame.tasks.initial import initial_parameters
 from fedgame.tasks.models import linear
-from fedgame.tasks.synthetic import TEST_EXAMPLES, gaussian_features, planted_vector
+from fedgame.tasks.synthetic import TEST_EXAMPLES, planted_features, planted_vector
 from fedgame.tasks.train_size import train_indices
 
 
@@ -63,6 +63,10 @@ class Logistic:
         """Return zeros, shape (dim,)."""
         return initial_parameters(self.module(), seed)
 
+    def input_smoothness(self, parameters: NDArray[np.float32]) -> float:
+        """Return |w|^2/4: the Hessian in x is p (1 - p) w w^T, p the probability of label 1."""
+        return float(np.sum(parameters.astype(np.float64) ** 2)) / 4
+
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the binary cross entropy of each logit, shape (..., examples)."""
         # Not softplus or torch's binary cross entropy: their last bits depend on where an element
@@ -74,9 +78,8 @@ class Logistic:
         return (outputs.squeeze(-1) > 0) == (targets > 0.5)
 
     def _draw(self, part: str, count: int, seed: int) -> Examples:
-        features = gaussian_features(
-            public_generator(seed, f"logistic {part} features"), count, self.dim
-        )
+        rng = public_generator(seed, f"logistic {part} features")
+        features, products = planted_features(rng, count, self.planted_parameters(seed))
         uniform = public_generator(seed, f"logistic {part} label noise").random(count)
-        labels = (features @ self.planted_parameters(seed) > 0) ^ (uniform < self.label_noise)
-        return Examples(features.astype(np.float32), labels.astype(np.float32))
+        labels = (products > 0) ^ (uniform < self.label_noise)
+        return Examples(features, labels.astype(np.float32))

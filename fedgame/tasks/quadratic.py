@@ -15,7 +15,7 @@ from fedgame.randomness import public_generator
 from fedgame.tasks.base import COMPONENT, DataSource, Examples
 from fedgame.tasks.initial import initial_parameters
 from fedgame.tasks.models import linear
-from fedgame.tasks.synthetic import TEST_EXAMPLES, gaussian_features, planted_vector
+from fedgame.tasks.synthetic import TEST_EXAMPLES, planted_features, planted_vector
 from fedgame.tasks.train_size import train_indices
 
 
@@ -64,6 +64,10 @@ class Quadratic:
         """Return zeros, shape (dim,)."""
         return initial_parameters(self.module(), seed)
 
+    def input_smoothness(self, parameters: NDArray[np.float32]) -> float:
+        """Return |w|^2: the Hessian in x of 1/2 (x.w - b)^2 is w w^T."""
+        return float(np.sum(parameters.astype(np.float64) ** 2))
+
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return 1/2 (output - target)^2, shape (..., examples)."""
         return 0.5 * (outputs.squeeze(-1) - targets).square()
@@ -73,9 +77,8 @@ class Quadratic:
         return
 
     def _draw(self, part: str, count: int, seed: int) -> Examples:
-        features = gaussian_features(
-            public_generator(seed, f"quadratic {part} features"), count, self.dim
-        )
+        rng = public_generator(seed, f"quadratic {part} features")
+        features, products = planted_features(rng, count, self.planted_parameters(seed))
         noise = public_generator(seed, f"quadratic {part} noise").standard_normal(count)
-        targets = features @ self.planted_parameters(seed) + self.noise_std * noise
-        return Examples(features.astype(np.float32), targets.astype(np.float32))
+        targets = products + self.noise_std * noise
+        return Examples(features, targets.astype(np.float32))

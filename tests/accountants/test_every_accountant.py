@@ -25,8 +25,8 @@ VECTOR = LaplaceVector(2.0, 0.2, 3, "client", "laplace")
 UNCOVERED = UnaccountedRelease("client", "argmin")
 
 
-# contraction takes the steps of whole local runs and nothing else: it has tests of its own
-@pytest.fixture(params=sorted(set(ACCOUNTANTS) - {"contraction"}))
+# two are about one kind of run and have tests of their own: local runs of steps, and burn-ins
+@pytest.fixture(params=sorted(set(ACCOUNTANTS) - {"contraction", "flow"}))
 def accountant(request: pytest.FixtureRequest) -> Accountant:
     kind: Any = ACCOUNTANTS.get(request.param)
     made: Accountant = kind(**ARGUMENTS.get(request.param, {}))

@@ -20,7 +20,7 @@ from fedgame.ledger.replay import LEDGER_FILE
 from fedgame.ledger.store import Ledger
 from tests.support import Run
 
-GENERAL = sorted(set(ACCOUNTANTS) - {"contraction"})
+GENERAL = sorted(set(ACCOUNTANTS) - {"contraction", "flow"})
 """The accountants that can be asked about any run."""
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_accountant_is_named(folder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"moments.*allowed: contraction, lsi, order2, pld, rdp"):
+    with pytest.raises(ConfigError, match=r"moments.*contraction, flow, lsi, order2, pld, rdp"):
         audit(str(folder), "--accountant", "moments")
 
 

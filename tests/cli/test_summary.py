@@ -52,6 +52,11 @@ def shown(content: dict[str, Any]) -> str:
     return stream.getvalue()
 
 
+def test_a_summary_that_lists_few_of_many_clients_says_how_many_there_are() -> None:
+    text = shown(summary(MAX_CLIENTS + 3) | {"population": 100_000})
+    assert f"{100_000 - MAX_CLIENTS} more in clients.csv" in text
+
+
 def test_everything_that_a_run_reached_is_shown() -> None:
     text = shown(summary(2))
     overview = ("0.875", "0.375", "0.1875", "1.969", "0.0625", "4 of 4", "1e-05")

@@ -18,8 +18,37 @@ from fedgame.mechanisms.exponential import (
     choice_probabilities,
     epsilon_after_amplification,
     epsilon_before_amplification,
-    exponential_choice,
+    exponential_choices,
 )
+
+
+def exponential_choice(
+    utilities: np.ndarray, epsilon: float, sensitivity: float, uniform: float, *, monotone: bool
+) -> int:
+    """Return the choice of a single client."""
+    (index,) = exponential_choices(
+        utilities[None],
+        epsilon,
+        np.array([sensitivity]),
+        np.array([uniform]),
+        monotone=monotone,
+    )
+    return int(index)
+
+
+@given(seed=st.integers(0, 999), clients=st.integers(1, 40), options=st.integers(1, 12))
+def test_clients_together_choose_as_one_by_one(seed: int, clients: int, options: int) -> None:
+    """To the last bit: a client's choice must not depend on who else is in the array."""
+    rng = np.random.default_rng(seed)
+    utilities, uniform = rng.normal(size=(clients, options)), rng.random(clients)
+    sensitivities = rng.uniform(0.01, 1.0, clients)
+    together = choice_probabilities(utilities, 0.7, sensitivities, monotone=True)
+    found = exponential_choices(utilities, 0.7, sensitivities, uniform, monotone=True)
+    for row in range(clients):
+        alone = choice_probabilities(utilities[row], 0.7, sensitivities[row], monotone=True)
+        assert np.array_equal(together[row], alone)
+        bounds = np.cumsum(alone)
+        assert found[row] == np.searchsorted(bounds / bounds[-1], uniform[row], side="right")
 
 
 @pytest.mark.parametrize(("monotone", "factor"), [(False, 2.0), (True, 1.0)])
@@ -34,8 +63,14 @@ def test_probabilities_have_the_closed_form(monotone: bool, factor: float) -> No
 @pytest.mark.parametrize("monotone", [False, True])
 def test_draws_follow_the_probabilities(monotone: bool) -> None:
     utilities = np.array([0.3, 0.1, 0.7, 0.2])
-    rng = np.random.default_rng(3)
-    draws = [exponential_choice(utilities, 1.5, 0.4, rng, monotone=monotone) for _ in range(20_000)]
+    uniform = np.random.default_rng(3).random(20_000)
+    draws = exponential_choices(
+        np.tile(utilities, (len(uniform), 1)),
+        1.5,
+        np.full(len(uniform), 0.4),
+        uniform,
+        monotone=monotone,
+    )
     expected = choice_probabilities(utilities, 1.5, 0.4, monotone=monotone) * len(draws)
     assert chisquare(np.bincount(draws, minlength=4), expected).pvalue > 1e-4
 
@@ -64,9 +99,8 @@ def test_privacy_by_enumeration() -> None:
 
 
 def test_extreme_utilities() -> None:
-    rng = np.random.default_rng(0)
     utilities = np.array([1e300, -1e300, 0.0])
-    assert exponential_choice(utilities, 1.0, 1.0, rng, monotone=True) == 1
+    assert exponential_choice(utilities, 1.0, 1.0, 0.9, monotone=True) == 1
     same = choice_probabilities(np.full(3, -1e300), 1.0, 1e-300, monotone=True)
     np.testing.assert_allclose(same, 1 / 3)
 
@@ -80,33 +114,20 @@ def test_a_choice_is_an_index_of_positive_probability(
     utilities: list[float], seed: int, epsilon: float
 ) -> None:
     values = np.array(utilities)
-    choice = exponential_choice(values, epsilon, 0.5, np.random.default_rng(seed), monotone=False)
+    uniform = np.random.default_rng(seed).random()
+    choice = exponential_choice(values, epsilon, 0.5, uniform, monotone=False)
     assert choice_probabilities(values, epsilon, 0.5, monotone=False)[choice] > 0
-
-
-class LowestDraw:
-    """A generator that draws the smallest number there is."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 def test_an_option_of_probability_zero_is_never_chosen() -> None:
     utilities = np.array([1e9, 0.0])
-    assert exponential_choice(utilities, 1.0, 1.0, LowestDraw(), monotone=False) == 1  # type: ignore[arg-type]
-
-
-def test_one_number_is_drawn() -> None:
-    rng, peer = np.random.default_rng(5), np.random.default_rng(5)
-    exponential_choice(np.zeros(4), 1.0, 1.0, rng, monotone=False)
-    peer.random()
-    assert rng.random() == peer.random()
+    assert exponential_choice(utilities, 1.0, 1.0, 0.0, monotone=False) == 1
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_utilities_that_are_not_finite_are_refused(bad: float) -> None:
     with pytest.raises(FedgameError, match="not a finite number"):
-        exponential_choice(np.array([0.0, bad]), 1.0, 1.0, np.random.default_rng(0), monotone=False)
+        exponential_choice(np.array([0.0, bad]), 1.0, 1.0, 0.5, monotone=False)
 
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.0, 1.0), (1.0, 0.0), (np.nan, 1.0)])

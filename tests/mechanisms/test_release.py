@@ -19,7 +19,7 @@ from fedgame.mechanisms.base import (
     noise_multiplier_to_strength,
     strength_to_noise_multiplier,
 )
-from fedgame.mechanisms.gaussian import Gaussian, paper_noise_multiplier
+from fedgame.mechanisms.gaussian import Gaussian, gaussian_events, paper_noise_multiplier
 from fedgame.mechanisms.jko import Jko
 from fedgame.mechanisms.sinkhorn import barycentric_projection
 
@@ -58,6 +58,16 @@ def test_bridge(n: int, q: float, tau: float, strength: float, expected: float) 
     z = strength_to_noise_multiplier(strength, tau, own.sensitivity)
     assert z == pytest.approx(expected, abs=5e-10)
     assert noise_multiplier_to_strength(z, tau, own.sensitivity) == pytest.approx(strength)
+
+
+def test_clients_with_equal_events_share_one_object() -> None:
+    strengths = np.array([0.1, 0.2, 0.1, 0.1])
+    contexts = [context(), context(), context(), context(n=50)]
+    events = gaussian_events("jko", strengths, contexts, 0.5)
+    for event, strength, own in zip(events, strengths, contexts, strict=True):
+        z = strength_to_noise_multiplier(float(strength), 0.5, own.sensitivity)
+        assert event == SampledGaussian(z, 0.25, 1, "example", "jko", float(strength))
+    assert events[0] is events[2]
 
 
 def test_sensitivity_of_each_relation() -> None:
@@ -237,7 +247,7 @@ def test_no_noise_is_no_release() -> None:
         (Jko, "sinkhorn_reg", 0.0),
         (Jko, "sinkhorn_cap", 1),
         (Jko, "sinkhorn_solver", "ott"),
-        (Jko, "reading", "data"),
+        (Jko, "reading", "labels"),
         (Jko, "momentum", 0.9),
     ],
 )

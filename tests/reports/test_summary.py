@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedgame.reports.summary import model_sha256, strength_rounds, summarise
+from fedgame.reports.summary import MAX_ROWS, model_sha256, strength_rounds, summarise
 
 
 def test_model_sha256_is_over_little_endian_float32_bytes() -> None:
@@ -19,6 +19,28 @@ def test_model_sha256_is_over_little_endian_float32_bytes() -> None:
     assert model_sha256(np.array(values, dtype=np.float32)) == expected
     assert model_sha256(np.array(values, dtype=">f4")) == expected
     assert model_sha256(np.array([1.5, 7, -2.25, 7, 0.1, 7], dtype=np.float32)[::2]) == expected
+
+
+@pytest.mark.parametrize("extra", [0, 5])
+def test_a_summary_lists_the_clients_at_most_risk(
+    make_result: Any, config: Any, extra: int
+) -> None:
+    result = make_result(clients=MAX_ROWS + extra, rounds=1)
+    guarantees = [float(k) for k in range(len(result.clients))]
+    clients = tuple(
+        replace(client, guarantee=value)
+        for client, value in zip(result.clients, guarantees, strict=True)
+    )
+    summary = summarise(replace(result, clients=clients), config)
+    assert summary["population"] == MAX_ROWS + extra
+    assert {client["guarantee"] for client in summary["clients"]} == set(guarantees[extra:])
+
+
+def test_an_unknown_guarantee_is_among_those_at_most_risk(make_result: Any, config: Any) -> None:
+    result = make_result(clients=MAX_ROWS + 1, rounds=1)
+    unknown = replace(result.clients[-1], guarantee=math.nan)
+    summary = summarise(replace(result, clients=(*result.clients[:-1], unknown)), config)
+    assert summary["clients"][0]["id"] == unknown.id
 
 
 def test_summary_says_what_ran_and_what_came_out(make_result: Any, config: Any) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from scripts import game_results
 from scripts.pml_results import as_text
-from scripts.tables import Rows, read_results
+from scripts.table_parts import Rows
+from scripts.tables import read_results
 
 RESULTS = game_results.ROOT / "results" / "mfne"
 

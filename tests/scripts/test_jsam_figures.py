@@ -11,7 +11,8 @@ from scripts import docs_figures, jsam_figures
 from scripts.jsam_figures import LOOKS, TOP_FIRST, accuracy_figure, cost_figure, participants_figure
 from scripts.jsam_grid import BUDGETS, MECHANISMS, SEED, Job, grid
 from scripts.picture import PictureError, draw, find_browser
-from scripts.tables import Rows, jsam_accuracy_table, jsam_seeds_table
+from scripts.table_parts import Rows
+from scripts.tables import jsam_accuracy_table, jsam_seeds_table
 
 
 def _accuracy(job: Job) -> float:

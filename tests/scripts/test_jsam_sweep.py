@@ -20,8 +20,9 @@ from fedgame import config
 from scripts import jsam_runs
 from scripts.jsam_cost import ETAS, cost_rows
 from scripts.jsam_grid import BUDGETS, PRESET, ROOT, SEED, SEEDS, Job, grid, job_of
-from scripts.jsam_rows import Row, SweepError, fingerprint, key_of, missing, row_of
+from scripts.jsam_rows import Row, fingerprint, key_of, missing, row_of
 from scripts.results import write_row
+from scripts.resumable import SweepError
 
 TINY = """
 strategy = "jsam"

@@ -18,7 +18,8 @@ from scripts.pml_figures import (
     tradeoff_figure,
 )
 from scripts.pml_settings import RESULTS
-from scripts.tables import Rows, read_results
+from scripts.table_parts import Rows
+from scripts.tables import read_results
 
 
 @pytest.fixture

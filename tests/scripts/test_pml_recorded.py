@@ -10,7 +10,8 @@ import pytest
 from scripts import pml_attacks, pml_correlation, pml_stopping, pml_tradeoff
 from scripts.pml_results import as_text
 from scripts.pml_settings import RESULTS
-from scripts.tables import Rows, read_results
+from scripts.table_parts import Rows
+from scripts.tables import read_results
 
 RULES = pml_stopping.RULES
 WORST_FIRST = RULES[::-1]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from fedgame import config
 from fedgame.messages.privacy_game import RoundOrder
-from fedgame.randomness import secret_from_seed
+from fedgame.randomness import generator, secret_from_seed
 from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import FederatedData, federated_data
 from fedgame.strategies.local_model import LinearByCohort, ModuleByClient, local_model
@@ -85,16 +87,20 @@ def test_a_clients_bits_do_not_depend_on_its_cohort(loss: str) -> None:
 
 def test_a_choice_and_a_release_share_no_randomness() -> None:
     """A probe that reused the release's noise would leak it through the chosen strength."""
-    experiment = _experiment(task__name="logistic")
+    experiment = _experiment(
+        task__name="logistic", mean_field__loss="quadratic", mean_field__choice_sampling_rate=0.5
+    )
     cohort = Cohort(experiment, federated_data(experiment), [0], SECRET)
     draws = {}
-    original = cohort._draw
+    original = cohort._draws
 
-    def spy(client: int, round_: int, purpose: str, step: int = 0) -> np.random.Generator:
-        draws[purpose] = original(client, round_, purpose, step).random()
-        return original(client, round_, purpose, step)
+    def spy(
+        round_: int, purpose: str, steps: NDArray[np.int64] | None = None
+    ) -> Iterator[np.random.Generator]:
+        draws[purpose] = next(original(round_, purpose, steps)).random()
+        return original(round_, purpose, steps)
 
-    cohort._draw = spy  # type: ignore[method-assign]
+    cohort._draws = spy  # type: ignore[method-assign]
     strengths = cohort.choose(_order(experiment, [0]))
     cohort.train(1, experiment.task.initial_parameters(0), strengths)
     assert set(draws) == {
@@ -106,6 +112,23 @@ def test_a_choice_and_a_release_share_no_randomness() -> None:
         "noise",
     }
     assert len(set(draws.values())) == len(draws)
+
+
+def test_at_rate_1_every_example_is_in_every_batch() -> None:
+    experiment = _experiment(cell="mfep", task__name="logistic", training__sampling_rate=1.0)
+    cohort = Cohort(experiment, federated_data(experiment), [4, 1], SECRET)
+    assert [batch.tolist() for batch in cohort._batches(1, "batch", 1.0)] == [[True] * 50] * 2
+
+
+def test_batches_are_poisson_draws_of_each_clients_own_stream() -> None:
+    experiment = _experiment(cell="mfep", task__name="digits")
+    cohort = Cohort(experiment, federated_data(experiment), [4, 1, 1], SECRET)
+    steps = np.array([0, 0, 1])
+    found = cohort._batches(3, "batch", 0.3, steps)
+    triples = zip(cohort.clients, cohort.counts.tolist(), steps.tolist(), strict=True)
+    for batch, (client, count, step) in zip(found, triples, strict=True):
+        own = generator(SECRET, client, 3, "batch", step).random(count) < 0.3
+        assert np.array_equal(batch, own)
 
 
 def test_noise_has_the_promised_size() -> None:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from sklearn.linear_model import LogisticRegression
 
 from fedgame.errors import ConfigError
+from fedgame.tasks import synthetic
 from fedgame.tasks.base import DataSource, Examples, Task
 from fedgame.tasks.digits import Digits
 from fedgame.tasks.evaluation import evaluate, load_parameters
@@ -44,6 +45,17 @@ def test_loading_twice_gives_the_same_bits_and_another_seed_other_data(task: Tas
         assert a.inputs.tobytes() == b.inputs.tobytes()
         assert a.targets.tobytes() == b.targets.tobytes()
         assert a.inputs.tobytes() != c.inputs.tobytes()
+
+
+@pytest.mark.parametrize("task", [Quadratic(dim=7), Logistic()], ids=lambda task: task.name)
+def test_examples_do_not_depend_on_how_many_are_drawn_at_once(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = task.load(DataSource(), 7, 0)
+    monkeypatch.setattr(synthetic, "BLOCK_ROWS", 64)
+    for one, other in zip(whole, task.load(DataSource(), 7, 0), strict=True):
+        assert one.inputs.tobytes() == other.inputs.tobytes()
+        assert one.targets.tobytes() == other.targets.tobytes()
 
 
 @every_task

@@ -31,6 +31,7 @@ class FictitiousPlay:
         pure: Whether the last profile is a pure Nash equilibrium, where play stops.
         converged: `pure`, or no gain of `exploitability` above the tolerance.
         history: Largest gain of `exploitability` after each round, shape (rounds,).
+        trivial: Whether the grid has one action, so that there was nothing to choose.
     """
 
     frequencies: FloatArray
@@ -41,6 +42,7 @@ class FictitiousPlay:
     pure: bool
     converged: bool
     history: FloatArray
+    trivial: bool
 
 
 def fictitious_play(
@@ -94,6 +96,7 @@ def fictitious_play(
         pure=pure,
         converged=converged,
         history=np.array(history),
+        trivial=len(game.grid) == 1,
     )
 
 

@@ -95,16 +95,16 @@ class MeanField:
     noise_multiplier_grid: Grid = (2.0, 3.0, 4.5, 7.0, 10.0)
     loss: Literal["measured", "surrogate", "quadratic"] = "measured"
     selection: Literal["exponential", "argmin", "public"] = "exponential"
-    selection_epsilon: float = Field(default=0.1, gt=0)
-    choice_sampling_rate: float = Field(default=1.0, gt=0, le=1)
+    selection_epsilon: float = Field(default=0.1, ge=1e-9, le=100)
+    choice_sampling_rate: float = Field(default=1.0, ge=1e-9, le=1)
     choice_every: int = Field(default=15, ge=1)
     schedule: Literal["every-round", "commit"] = "every-round"
     coupling: Coupling = "residual"
     privacy: Literal["epsilon", "delta", "lsi"] = "epsilon"
     cost: float = Field(default=0.03, ge=1e-12, le=1e12)
-    loss_cap: float = Field(default=0.5, gt=0)
-    offset: float = Field(default=0.1, gt=0)
-    curvature_cap: float = Field(default=10.0, gt=0)
+    loss_cap: float = Field(default=0.5, ge=1e-12, le=1e12)
+    offset: float = Field(default=0.1, ge=1e-12, le=1e12)
+    curvature_cap: float = Field(default=10.0, ge=1e-12, le=1e12)
 
     @field_validator("noise_multiplier_grid")
     @classmethod

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fedgame.games.best_response import FloatArray, IntArray
+from fedgame.games.best_response import BoolArray, FloatArray, IntArray
 from fedgame.games.privacy.equilibrium import RESIDUAL, MeanFieldEquilibrium, MeanFieldGame
+from fedgame.games.privacy.fictitious_play import fictitious_play
 from fedgame.games.privacy.n_player import MeanCoupledGame, iterated_best_response
+
+Method: TypeAlias = Literal["best-response", "fictitious-play"]
+"""How the equilibrium of N players is looked for."""
+
+MAX_ROUNDS = 1000
 
 
 @dataclass(frozen=True)
@@ -23,15 +30,18 @@ class MeanFieldRate:
             rounding errors alone can come to counts as 0.
         mean_distances: |difference of the mean strengths|, likewise.
         gains: Largest gain that any player has left in any repeat, shape (sizes,).
-        converged: Whether every repeat ended in a pure equilibrium, shape (sizes,).
-        exponent: r of the least-squares fit distance ~ N^r over the distances above 0; NaN if
-            fewer than two are.
+        rounds: Most rounds of play that a repeat took, shape (sizes,).
+        converged: Whether every repeat ended in an equilibrium, shape (sizes,): a pure one, or for
+            fictitious play one up to its tolerance.
+        exponent: r of the least-squares fit distance ~ N^r over the distances above 0 of sizes
+            that converged; NaN if fewer than two are.
     """
 
     sizes: IntArray
     distances: FloatArray
     mean_distances: FloatArray
     gains: FloatArray
+    rounds: IntArray
     converged: tuple[bool, ...]
     exponent: float
 
@@ -42,6 +52,8 @@ def mean_field_rate(
     sizes: Sequence[int],
     generator: np.random.Generator | None = None,
     repeats: int = 1,
+    method: Method = "best-response",
+    max_rounds: int = MAX_ROUNDS,
 ) -> MeanFieldRate:
     """Solve the N-player game for each N, starting near the mean-field equilibrium, and compare.
 
@@ -55,28 +67,45 @@ def mean_field_rate(
             from a population: expect r about -1/2. Without it the types stand at equally spaced
             quantiles, so that they have the population's shares up to whole players: expect -1.
         repeats: Populations drawn for each N, at least 1; more are of use only with a generator.
+        method: How players come to an equilibrium; what fictitious play has played on average is
+            compared.
+        max_rounds: Most rounds of play, at least 1.
 
     Raises:
-        ValueError: A size or `repeats` is too small, or the equilibrium has not converged.
+        ValueError: A number is too small, the method unknown, or the equilibrium has not converged.
     """
+    if method not in get_args(Method) or max_rounds < 1:
+        raise ValueError(
+            f"method = {method!r} and max_rounds = {max_rounds}: must be one of "
+            f"{', '.join(get_args(Method))}, and at least 1"
+        )
     if repeats < 1 or min(sizes, default=0) < 2:
         raise ValueError(f"sizes = {list(sizes)} and repeats = {repeats}: must be at least 2 and 1")
     if not equilibrium.converged:
         raise ValueError("equilibrium: must have converged")
     results = np.array(
         [
-            [_one_population(game, equilibrium, size, generator) for _ in range(repeats)]
+            [
+                _one_population(
+                    game, equilibrium, _types(game, size, generator), method, max_rounds
+                )
+                for _ in range(repeats)
+            ]
             for size in sizes
         ]
     )
+    converged: BoolArray = np.asarray(results[:, :, 3].all(axis=1))
     distances = np.sqrt((results[:, :, 0] ** 2).mean(axis=1))
     return MeanFieldRate(
         sizes=np.array(sizes, dtype=np.int64),
         distances=distances,
         mean_distances=np.sqrt((results[:, :, 1] ** 2).mean(axis=1)),
         gains=results[:, :, 2].max(axis=1),
-        converged=tuple(bool(row.all()) for row in results[:, :, 3]),
-        exponent=fitted_exponent(np.array(sizes, dtype=np.float64), distances),
+        rounds=results[:, :, 4].max(axis=1).astype(np.int64),
+        converged=tuple(map(bool, converged)),
+        exponent=fitted_exponent(
+            np.array(sizes, dtype=np.float64)[converged], distances[converged]
+        ),
     )
 
 
@@ -127,28 +156,38 @@ def whole_shares(shares: FloatArray, total: int) -> IntArray:
     return np.asarray(whole)
 
 
+def _types(game: MeanFieldGame, size: int, generator: np.random.Generator | None) -> IntArray:
+    """Return the type of each of N players, in order."""
+    if generator is None:
+        return types_in_proportion(game.weights, size)
+    counts = generator.multinomial(size, game.weights)
+    return np.repeat(np.arange(len(game.weights)), counts)
+
+
 def _one_population(
     game: MeanFieldGame,
     equilibrium: MeanFieldEquilibrium,
-    size: int,
-    generator: np.random.Generator | None,
-) -> tuple[float, float, float, float]:
-    """Return both distances, the largest gain and whether an equilibrium was found, for one N."""
-    num_types = len(game.weights)
-    if generator is None:
-        types = types_in_proportion(game.weights, size)
-        counts = np.bincount(types, minlength=num_types)
-    else:
-        counts = generator.multinomial(size, game.weights)
-        types = np.repeat(np.arange(num_types), counts)
+    types: IntArray,
+    method: Method,
+    max_rounds: int,
+) -> tuple[float, float, float, float, float]:
+    """Return both distances, the largest gain, whether an equilibrium was found, and rounds."""
+    counts = np.bincount(types, minlength=len(game.weights))
     rows = zip(equilibrium.strategies, counts, strict=True)
     actions = np.arange(len(game.grid))
     start = np.concatenate([np.repeat(actions, whole_shares(row, count)) for row, count in rows])
-    path = iterated_best_response(MeanCoupledGame(game.grid, types, game.disutility), start)
-    shares = np.bincount(path.played, minlength=len(game.grid)) / size
+    played = MeanCoupledGame(game.grid, types, game.disutility)
+    if method == "fictitious-play":
+        play = fictitious_play(played, start, max_rounds)
+        shares, gain = play.frequencies.mean(axis=0), play.exploitability.largest
+        converged, rounds = play.converged, play.rounds
+    else:
+        path = iterated_best_response(played, start, max_rounds=max_rounds)
+        shares = np.bincount(path.played, minlength=len(game.grid)) / len(types)
+        gain, converged, rounds = path.exploitability.largest, path.converged, path.rounds
     difference = shares - equilibrium.population
     distance = float(np.abs(np.cumsum(difference)[:-1]) @ np.diff(game.grid))
     mean_distance = abs(float(difference @ game.grid))
     if distance <= RESIDUAL * float(np.abs(game.grid).max()):
         distance = mean_distance = 0.0  # rounding errors would take part in the fit
-    return distance, mean_distance, path.exploitability.largest, float(path.converged)
+    return distance, mean_distance, gain, float(converged), float(rounds)

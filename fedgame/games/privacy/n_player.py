@@ -183,6 +183,7 @@ class BestResponsePath:
             `allowed_gains` counts as none.
         cycle_length: Rounds after which play repeats itself for ever; 0 if no cycle was met.
         history: Largest gain of any player in each profile, shape (rounds + 1,).
+        trivial: Whether the grid has one action, so that there was nothing to choose.
     """
 
     played: IntArray
@@ -192,6 +193,7 @@ class BestResponsePath:
     converged: bool
     cycle_length: int
     history: FloatArray
+    trivial: bool
 
 
 def iterated_best_response(
@@ -253,6 +255,7 @@ def iterated_best_response(
         converged=not len(able),
         cycle_length=cycle,
         history=np.array(history),
+        trivial=len(game.grid) == 1,
     )
 
 

@@ -43,7 +43,7 @@ def effective_strength(
     return (grid + (num_clients - 1) * mean_strength) / num_clients**2
 
 
-def capped_mean(values: FloatArray, cap: float, divisor: float) -> FloatArray:
+def capped_mean(values: FloatArray, cap: float, divisor: float | FloatArray) -> FloatArray:
     """Return min(cap, sum_i clip(v_i, 0, cap)/divisor), the private mean behind every loss term.
 
     The outer cap matters only for a Poisson batch larger than expected. It bounds what a whole
@@ -54,7 +54,8 @@ def capped_mean(values: FloatArray, cap: float, divisor: float) -> FloatArray:
         values: One value an example, shape (examples, ...); NaN counts as 0. No examples, as in an
             empty batch, give 0.
         cap: Bound on one value, > 0.
-        divisor: The public n_k, or q n_k on a Poisson batch.
+        divisor: The public n_k, or q n_k on a Poisson batch; an array is of a shape that fits one
+            example's values.
 
     Returns:
         Shape of one example's values.
@@ -63,7 +64,7 @@ def capped_mean(values: FloatArray, cap: float, divisor: float) -> FloatArray:
     return np.asarray(np.minimum(clipped.sum(axis=0, dtype=np.float64) / divisor, cap))
 
 
-def measured_loss(losses: FloatArray, cap: float, divisor: float) -> FloatArray:
+def measured_loss(losses: FloatArray, cap: float, divisor: float | FloatArray) -> FloatArray:
     """Return the mean loss increment over the smallest strength (MFPG paper, eq. 5.1).
 
     The value is `capped_mean` of l_i(s_j) - l_i(s_min). Increments and not losses are clipped: they
@@ -71,17 +72,19 @@ def measured_loss(losses: FloatArray, cap: float, divisor: float) -> FloatArray:
 
     Args:
         losses: l_i(s_j), loss of example i at the state privatised with strength s_j, shape
-            (examples, m), columns in increasing order of strength. The noise must be common to the
-            columns and independent of the noise of any release.
+            (examples, m), or of clients that have equally many (examples, clients, m); the last
+            axis in increasing order of strength. The noise must be common to it and independent of
+            the noise of any release.
         cap: D, bound on one example's increment.
-        divisor: The public n_k, or q n_k on a Poisson batch.
+        divisor: The public n_k, or q n_k on a Poisson batch; of several clients shape (clients, 1).
 
     Returns:
-        Shape (m,), from 0 (always at the smallest strength) to D. An example whose loss at the
-        smallest strength is not finite counts as 0; a loss that is NaN elsewhere counts as D.
+        Shape (m,) or (clients, m), from 0 (always at the smallest strength) to D. An example whose
+        loss at the smallest strength is not finite counts as 0; a loss that is NaN elsewhere counts
+        as D.
     """
     values = np.asarray(losses, dtype=np.float64)
-    base = values[:, :1]
+    base = values[..., :1]
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and inf are handled just below
         increments = values - base
     increments = np.where(np.isnan(increments), cap, increments)

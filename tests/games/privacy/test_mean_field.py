@@ -90,6 +90,9 @@ def test_one_of_the_two_grids_must_be_given() -> None:
         {"selection_epsilon": float("nan")}, {"choice_sampling_rate": 0},
         {"choice_sampling_rate": 1.01}, {"choice_every": 0}, {"choice_every": 1.5}, {"cost": 0},
         {"loss_cap": -0.5}, {"loss_cap": float("inf")}, {"offset": 0}, {"curvature_cap": 0},
+        # finite, and still too much for a disutility or a charge to be
+        {"selection_epsilon": 1e3}, {"choice_sampling_rate": 1e-300}, {"loss_cap": 1e308},
+        {"loss_cap": 1e-320}, {"offset": 1e-300}, {"curvature_cap": 1e308},
     ],
 )  # fmt: skip
 def test_a_bad_setting_is_refused_by_its_key(settings: dict[str, Any]) -> None:

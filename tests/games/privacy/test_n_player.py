@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedgame.games.best_response import FloatArray, IntArray
+from fedgame.games.privacy.fictitious_play import fictitious_play
 from fedgame.games.privacy.mapg import mapg_best_response, mapg_disutility
 from fedgame.games.privacy.n_player import (
     MeanCoupledGame,
@@ -240,6 +241,19 @@ def test_an_unknown_order_is_refused() -> None:
 def test_bad_types_are_refused(types: IntArray, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         MeanCoupledGame(GRID, types, lambda _: np.zeros((1, 5)))
+
+
+def test_one_action_leaves_nothing_to_choose_and_says_so() -> None:
+    game = ProfileGame(np.array([0.3]), 4, lambda _: np.full((4, 1), 7.0))
+    for found in (
+        iterated_best_response(game, np.zeros(4, dtype=np.int64)),
+        fictitious_play(game, np.zeros(4, dtype=np.int64)),
+    ):
+        assert found.trivial
+        assert found.converged
+        assert found.exploitability.total == 0
+    two = ProfileGame(np.array([0.3, 0.4]), 4, lambda _: np.full((4, 2), 7.0))
+    assert not iterated_best_response(two, np.zeros(4, dtype=np.int64)).trivial
 
 
 def test_bad_disutilities_are_refused_by_name() -> None:

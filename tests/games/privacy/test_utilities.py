@@ -77,6 +77,17 @@ def test_measured_loss_by_hand() -> None:
     assert measured_loss(losses, 0.5, 10.0) == pytest.approx([0.0, 0.02, 0.085])
 
 
+@pytest.mark.parametrize("examples", [1, 7, 8, 50, 129])
+def test_clients_together_have_the_loss_terms_of_each_alone(examples: int) -> None:
+    """To the last bit, so that a choice does not depend on who else is asked."""
+    rng = np.random.default_rng(examples)
+    own = [rng.normal(size=(5, examples)).astype(np.float32).astype(np.float64) for _ in range(6)]
+    divisors = rng.uniform(1, 60, 6)
+    together = measured_loss(np.stack(own).transpose(2, 0, 1), 0.5, divisors[:, None])
+    alone = [measured_loss(losses.T, 0.5, n) for losses, n in zip(own, divisors, strict=True)]
+    assert np.array_equal(together, np.stack(alone))
+
+
 def test_measured_loss_takes_float32_and_an_empty_batch() -> None:
     assert measured_loss(np.zeros((0, 4), dtype=np.float32), 0.5, 10.0).tolist() == [0.0] * 4
     single = measured_loss(np.array([[0.0, 0.25]], dtype=np.float32), 0.5, 1.0)
