@@ -20,9 +20,10 @@ from fedgame.games.procurement.allocation import allocate
 from fedgame.games.procurement.base import Terms
 from fedgame.games.procurement.jsam import Jsam
 from fedgame.games.procurement.virtual_cost import make_prior
-from fedgame.ledger.events import LedgerRow, SampledGaussian, UnaccountedRelease
+from fedgame.ledger.events import SampledGaussian, UnaccountedRelease
 from fedgame.ledger.replay import read_events, read_purchases
 from fedgame.ledger.store import Ledger
+from fedgame.messages.privacy_game import RoundOrder
 from fedgame.messages.procurement import Contract
 from fedgame.messages.registration import RegistrationOrder
 from fedgame.messages.training import TrainOrder
@@ -31,6 +32,7 @@ from fedgame.runner import Finished, preflight, run_in_process
 from fedgame.strategies.cohort import Cohort
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.jsam_client import JsamClient
+from fedgame.strategies.mfpg_client import MfpgClient
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment
 from tests.support import SMALL, Run
@@ -402,11 +404,18 @@ def test_a_contract_is_for_one_configuration(tmp_path: Path, changes: dict[str, 
 
 
 def test_a_client_that_sold_plays_no_other_game_in_the_same_run(tmp_path: Path) -> None:
-    client = _client(_experiment())
-    client.sign(_contract(tmp_path))
-    event = SampledGaussian(9.0, 0.25, 1, "example", "gaussian")
-    with pytest.raises(InvalidOrder, match="client 1 sold a budget in this run"):
-        client._write("run", str(tmp_path / "node-0.sqlite"), [LedgerRow(1, 9, 0, "update", event)])
+    _client(_experiment()).sign(_contract(tmp_path))
+    other = config.load({**SMALL, "cell": "dp-sgd"})
+    order = RoundOrder(
+        **vars(_order(other, tmp_path, 1)),
+        mean_strength=0.0,
+        grid=np.empty(0),
+        choose=False,
+        public_loss=np.empty(0),
+    )
+    with pytest.raises(InvalidOrder, match="client 0 sold a budget in this run"):
+        MfpgClient(other, Node({})).train(order)
+    assert read_rows(tmp_path) == []
 
 
 def test_two_orders_at_once_do_not_share_a_draw(
