@@ -10,6 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Final
@@ -19,10 +20,12 @@ import numpy as np
 from fedgame.cli.mfne_problem import KEYS, read_problem
 from fedgame.cli.mfne_solution import solve
 from fedgame.cli.options import Options
+from fedgame.cli.solve_limit import solve as solve_limit
 from fedgame.config import load, read_toml
 from fedgame.games.privacy.hjb_fpk import HjbFpkSolution, solve_hjb_fpk
 from fedgame.games.privacy.hjb_fpk_particles import measure_chaos
 from fedgame.games.privacy.hjb_fpk_settings import HjbFpk
+from fedgame.reports.limit_result import limit_rows
 from fedgame.reports.mfne_result import SolvedMeanField, played_strengths
 from scripts.pml_results import as_text
 from scripts.results import write_table
@@ -39,6 +42,9 @@ PAPER: Final = HjbFpk(horizon=1.5, theta=0.75, s0=0.01, num_clients=8, points=16
 GRIDS: Final = (75, 225, 675)
 """Cells; each third centre of a finer grid is a centre of the coarser one."""
 POPULATIONS: Final = (100, 1000, 10_000, 100_000)
+TYPES: Final = 256
+"""Preferences of the mean field: a number that no number of players is a multiple of."""
+LIMIT_KEYS: Final = ("sizes", "repeats", "method", "rounds")
 SEED: Final = 42
 MASS_ERROR: Final = 1e-12
 
@@ -69,6 +75,15 @@ def coupling_rows() -> Iterator[dict[str, object]]:
             "exploitability": found.exploitability.largest,
             "unique": found.unique,
         }
+
+
+def player_rows() -> Iterator[dict[str, object]]:
+    """Yield one row for each number of players: how far they are from the mean field."""
+    flat = dict(read_toml(PROBLEM)) | {"num-clients": TYPES}
+    solved = solve_limit(load(flat), Options((*KEYS, *LIMIT_KEYS), {}, None))
+    rates = {name: rate.exponent for name, rate in solved.rates.items()}
+    for row in limit_rows(solved):
+        yield {**asdict(row), "exponent": rates[row.population]}
 
 
 def _shifted(points: int, time_steps: int) -> HjbFpkSolution:
@@ -113,6 +128,7 @@ def equation_rows() -> Iterator[dict[str, object]]:
 TABLES: Final[Mapping[str, Callable[[], Iterator[dict[str, object]]]]] = {
     "coupling": coupling_rows,
     "equations": equation_rows,
+    "limit": player_rows,
 }
 
 

@@ -48,3 +48,16 @@ def equations_table(rows: Rows) -> list[str]:
 
 def _value(text: str) -> str:
     return text if text in ("yes", "no") else format_number(float(text))
+
+
+def limit_table(rows: Rows) -> list[str]:
+    """Return one line a number of players: the distance from the mean field, in two populations."""
+    populations = list(dict.fromkeys(row["population"] for row in rows))
+    lines = [f"| players | {' | '.join(populations)} |", "|---" * (len(populations) + 1) + "|"]
+    for size in dict.fromkeys(row["players"] for row in rows):
+        own = {row["population"]: row for row in rows if row["players"] == size}
+        cells = [format_number(float(own[name]["distance"]), 3) for name in populations]
+        lines.append(f"| {int(size):,} | {' | '.join(cells)} |")
+    rates = {row["population"]: float(row["exponent"]) for row in rows}
+    words = [f"N^{rates[name]:.2f}" for name in populations]
+    return [*lines, f"| measured rate | {' | '.join(words)} |"]

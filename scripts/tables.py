@@ -217,6 +217,7 @@ BLOCKS: Mapping[str, tuple[str, Callable[[Rows], list[str]]]] = {
     "jsam-accuracy": ("jsam/accuracy.csv", jsam_accuracy_table),
     "jsam-seeds": ("jsam/accuracy.csv", jsam_seeds_table),
     "mfne-coupling": ("mfne/coupling.csv", game_tables.coupling_table),
+    "mfne-limit": ("mfne/limit.csv", game_tables.limit_table),
     "mfne-equations": ("mfne/equations.csv", game_tables.equations_table),
     "population": ("population/scaling.csv", population_table),
     "flow-logistic": ("flow/curve.csv", flow_tables.logistic_table),

@@ -109,7 +109,7 @@ def _run(
     options = Options(keys, values, None)
     experiment = mean_field_experiment(path, overrides, options)
     folder = options.path("output")
-    solved = _solve(experiment, options)
+    solved = solve(experiment, options)
     if folder is not None:
         with options.writing("output"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,17 @@ def _run(
         raise RunFailed("not every search of an equilibrium of N players converged; see the notes")
 
 
-def _solve(experiment: Experiment, options: Options) -> SolvedLimit:
+def solve(experiment: Experiment, options: Options) -> SolvedLimit:
+    """Measure how far equilibria of N players are from the mean-field one.
+
+    Args:
+        experiment: The game.
+        options: The command's options.
+
+    Raises:
+        ConfigError: The experiment is no such game, or an option is not allowed.
+        RunFailed: The mean-field equilibrium was not found.
+    """
     from fedgame.cli.mfne_problem import read_problem
     from fedgame.cli.mfne_solution import check_converged, mean_field_game, rules_of
     from fedgame.games.privacy.equilibrium import mean_field_equilibria
