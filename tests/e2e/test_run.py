@@ -19,8 +19,8 @@ from typing import Any
 import psutil
 import pytest
 
-from fedgame.cli.flower_process import OwnSuperLink
 from fedgame.cli.interrupts import Interrupts
+from fedgame.cli.own_superlink import OwnSuperLink
 from fedgame.games.aggregative.transcript import read_recording
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
