@@ -109,6 +109,8 @@ def project(name: str, home: Path, keys: KeyFolder | None) -> Iterator[Project]:
         "TORCH": torch,
         "TORCH_INDEX": os.environ.get("TORCH_INDEX", ""),
         "FEDGAME_TAG": "e2e",
+        # the older compose client gives up after a minute, which a busy machine needs
+        "COMPOSE_HTTP_TIMEOUT": "300",
     }
     files = ["-f", "docker-compose.yml", *(["-f", "compose.tls.yml"] if keys else [])]
     running = Project([*compose_client(), "-p", name, *files], environment)
