@@ -16,10 +16,10 @@ export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench config-keys format clean
+.PHONY: help run test e2e e2e-compose check bench config-keys format clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: .venv/.run ## run the demo (EXPERIMENT=file, ARGS=options); writes to runs/ or FEDGAME_HOME
 	FEDGAME_HOME="$${FEDGAME_HOME:-$(CURDIR)/runs}" $(BIN)/fedgame run $(EXPERIMENT) $(ARGS)
@@ -27,12 +27,19 @@ run: .venv/.run ## run the demo (EXPERIMENT=file, ARGS=options); writes to runs/
 test: .venv/.dev ## run all tests (ARGS=pytest options)
 	$(BIN)/pytest $(ARGS)
 
-check: .venv/.dev ## lint, formatting, types, import contracts, configuration keys
+e2e: .venv/.dev ## run the tests that start Flower, real nodes among them (minutes)
+	$(BIN)/pytest -m e2e $(ARGS)
+
+e2e-compose: .venv/.dev ## build and run docker-compose.yml, plain and with TLS, and take it down
+	TORCH_INDEX=$(TORCH_INDEX) $(BIN)/python scripts/e2e_compose.py
+
+check: .venv/.dev ## lint, formatting, types, import contracts, configuration keys, compose files
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/fedgame keys --pyproject pyproject.toml --check
+	$(BIN)/pytest -q tests/test_compose.py
 
 bench: .venv/.dev ## compare with peers and floors
 	$(BIN)/python -m benchmarks $(ARGS)

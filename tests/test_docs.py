@@ -37,6 +37,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FILE = re.compile(r"\b(?:docs|experiments|fedgame|results|scripts|tests)/[\w./-]+\.[a-z]{2,4}\b")
 KEY = re.compile(r"(?<!`)`([a-z0-9-]+\.[a-z0-9-]+)(?: = [^`]+)?`(?!`)")
 SUFFIXES = {"toml", "md", "py", "csv", "html", "npz", "json", "sqlite", "safetensors", "png"}
+SUFFIXES |= {"yml", "crt", "key", "pub"}
 
 
 def words(command: str) -> list[str]:
@@ -101,9 +102,9 @@ def test_named_keys_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_named_make_targets_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
     text = page.read_text(encoding="utf-8")
-    for line in re.findall(r"(?:^|`)make ([a-z][a-z -]*)", text, re.MULTILINE):
+    for line in re.findall(r"(?:^|`)make ([a-z][a-z0-9 -]*)", text, re.MULTILINE):
         assert set(line.split("  ")[0].split()) <= targets, f"make {line}: no such target"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 import typer.core
 
-from fedgame.cli import audit, keys, run, solve
+from fedgame.cli import audit, deploy, keys, run, solve
 from fedgame.errors import FedgameError, RunFailed
 
 # with rich at hand typer writes `\[default: ...]`, even where rich's markup is turned off
@@ -47,6 +47,7 @@ app.command()(run.run)
 app.command()(keys.keys)
 app.add_typer(audit.app, name="audit")
 app.add_typer(solve.app, name="solve")
+app.add_typer(deploy.app, name="deploy")
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +23,7 @@ def prepare(
     *,
     nodes: int | None,
     superlink: str | None,
+    deployed: bool = False,
 ) -> Experiment:
     """Merge and validate everything that a run needs, before anything starts.
 
@@ -31,20 +32,26 @@ def prepare(
         overrides: `key=value` texts, later ones win over earlier ones and over the file.
         nodes: Number of nodes, None for the key `nodes`, else at most two.
         superlink: The user's SuperLink, None for one of our own.
+        deployed: Whether each node is a process of its own that hosts one client. Then the number
+            of nodes is the number of clients, whatever the experiment file says of either.
 
     Raises:
         ConfigError: A key or value that is not allowed, or an output folder that cannot be used.
     """
     flat: dict[str, Scalar] = read_toml(path) if path else {}
-    flat.update(parse_override(text) for text in overrides)
+    changed = dict(parse_override(text) for text in overrides)
+    flat.update(changed)
     if nodes is not None:
         flat["nodes"] = nodes
+    if deployed:
+        flat.update(_one_client_a_node(nodes, flat, changed))
     experiment = load(flat)
     run = experiment.run
     if not run.run_name:
         flat["run-name"] = _run_name(path.stem if path else "demo")
     if superlink is None:
-        refuse_own_secret(experiment)
+        if not deployed:
+            refuse_own_secret(experiment)
         flat["nodes"] = run.nodes or min(_DEFAULT_NODES, run.num_clients)
         folder, is_default = output_dir(experiment)
         flat["output-dir"] = str(_usable(folder, create_parents=is_default))
@@ -55,6 +62,23 @@ def prepare(
             "must be absolute with --superlink: the run writes where that SuperLink's ServerApp is",
         )
     return load(flat)
+
+
+def _one_client_a_node(
+    nodes: int | None, flat: Mapping[str, Scalar], changed: Mapping[str, Scalar]
+) -> dict[str, Scalar]:
+    """Return `nodes` and `num-clients` of a deployment.
+
+    Raises:
+        ConfigError: `--nodes` and `-c num-clients=...` contradict each other.
+    """
+    clients = changed.get("num-clients", nodes)
+    if nodes is not None and clients != nodes:
+        allowed = f"--nodes {nodes}: a node is one client, so both must be equal"
+        raise ConfigError("num-clients", clients, allowed)
+    if clients is None:
+        clients = load(flat).run.num_clients
+    return {"num-clients": clients, "nodes": clients}
 
 
 def _usable(folder: Path, *, create_parents: bool) -> Path:

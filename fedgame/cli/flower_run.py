@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class FlowerRun:
             command += ["--federation-config", federation]
         self._interrupts.on_signal = self._end_stream
         try:
-            self._stream = self._flwr(command)
+            self._stream = flwr(self._connection, command)
             yield self._read(self._stream)
         finally:
             self._interrupts.on_signal = lambda: None
@@ -65,7 +65,7 @@ class FlowerRun:
         """Ask the SuperLink to stop the run; return whether it did, or there was none."""
         if self.run_id is None:
             return True
-        process = self._flwr(["stop", self.run_id, self._connection.name])
+        process = flwr(self._connection, ["stop", self.run_id, self._connection.name])
         self._interrupts.wait(lambda: process.poll() is not None, _STOP_SECONDS)
         process.kill()
         process.communicate()
@@ -89,15 +89,22 @@ class FlowerRun:
         if self._stream is not None and (self.run_id or self._interrupts.hurry):
             self._stream.terminate()
 
-    def _flwr(self, arguments: list[str]) -> subprocess.Popen[str]:
-        environment = self._connection.environment
-        return subprocess.Popen(
-            [find_program("flwr", environment), *arguments],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+
+def flwr(connection: Connection, arguments: Sequence[str]) -> subprocess.Popen[str]:
+    """Start Flower's command; its output, errors too, comes from stdout.
+
+    Args:
+        connection: Where it finds its configuration.
+        arguments: What follows `flwr`.
+    """
+    environment = connection.environment
+    return subprocess.Popen(
+        [find_program("flwr", environment), *arguments],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import typer
 from rich.console import Console
 
 from fedgame.cli.app_folder import stage_app
-from fedgame.cli.flower_process import OwnSuperLink, users_superlink
+from fedgame.cli.flower_process import Connection, users_superlink
 from fedgame.cli.flower_run import FlowerRun
 from fedgame.cli.interrupts import Interrupts
+from fedgame.cli.own_superlink import OwnSuperLink
 from fedgame.cli.progress import WAITING, ProgressView, read_mark
 from fedgame.cli.summary import read_summary
 from fedgame.config import config_keys_toml, to_toml
@@ -26,8 +27,28 @@ _TAIL_LINES = 15
 _LONGEST_PARENT = 18
 
 
+Start: TypeAlias = Callable[
+    [Path, Interrupts, Callable[[str], None]], contextlib.AbstractContextManager[Connection]
+]
+"""Starts a SuperLink of our own: its folder for files, signals, and what tells the user a line."""
+
+
+def simulation(
+    folder: Path, interrupts: Interrupts, say: Callable[[str], None]
+) -> contextlib.AbstractContextManager[Connection]:
+    """Start a SuperLink that simulates all nodes."""
+    del say
+    return OwnSuperLink(folder, interrupts)
+
+
 def run_on_flower(
-    experiment: Experiment, superlink: str | None, console: Console, *, verbose: bool
+    experiment: Experiment,
+    superlink: str | None,
+    console: Console,
+    *,
+    verbose: bool,
+    start: Start = simulation,
+    waiting: str = WAITING,
 ) -> dict[str, Any]:
     """Run an experiment and return its summary with `run_dir` added.
 
@@ -38,6 +59,8 @@ def run_on_flower(
         superlink: Name of the user's SuperLink, None for one of our own.
         console: Where progress goes.
         verbose: Whether Flower's own log goes there too.
+        start: How to start one of our own.
+        waiting: What the user reads until the first round is over.
 
     Raises:
         RunFailed: The run ended without a summary.
@@ -47,13 +70,17 @@ def run_on_flower(
         app = stage_app(folder / "app", config_keys_toml())
         settings = folder / "run.toml"
         settings.write_text(to_toml(experiment.flat), encoding="utf-8")
-        own = OwnSuperLink(folder, interrupts)
-        link = contextlib.nullcontext(users_superlink(superlink)) if superlink else own
-        with ProgressView(console, WAITING) as view, link as connection:
+        # a deployment's nodes are there already
+        federation = _federation(experiment) if start is simulation and not superlink else ""
+        with contextlib.ExitStack() as stack:
+            view = stack.enter_context(ProgressView(console, waiting))
+            if superlink:
+                connection = users_superlink(superlink)
+            else:
+                connection = stack.enter_context(start(folder, interrupts, view.say))
             flower = FlowerRun(connection, interrupts)
             summary = None
             if not interrupts.stop:
-                federation = "" if superlink else _federation(experiment)
                 with flower.lines(app, settings, federation) as lines:
                     summary = _follow(lines, view, verbose=verbose)
             if interrupts.stop and summary is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,8 +72,6 @@ def run(
     from fedgame.cli.experiment import prepare
     from fedgame.cli.on_flower import run_on_flower
     from fedgame.cli.resumed import prepare_resumed
-    from fedgame.cli.summary import print_summary
-    from fedgame.errors import RunFailed
     from fedgame.runner import preflight
     from fedgame.strategies.data import forget_data
 
@@ -90,6 +89,20 @@ def run(
     else:
         forget_data()  # Flower's own processes load what they need
         summary = run_on_flower(ready, superlink, console, verbose=verbose)
+    show(summary, as_json=as_json)
+
+
+def show(summary: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a summary on stdout.
+
+    Raises:
+        RunFailed: It is the summary of a run that failed.
+    """
+    from rich.console import Console
+
+    from fedgame.cli.summary import print_summary
+    from fedgame.errors import RunFailed
+
     if as_json:
         sys.stdout.write(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     else:

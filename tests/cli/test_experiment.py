@@ -98,3 +98,32 @@ def test_a_wrong_key_is_named_with_a_close_one() -> None:
 def test_more_nodes_than_clients_are_refused() -> None:
     with pytest.raises(ConfigError, match="nodes = 11"):
         ready(nodes=11)
+
+
+def deployed(nodes: int | None, *overrides: str, path: Path | None = None) -> Experiment:
+    return prepare(path, overrides, nodes=nodes, superlink=None, deployed=True)
+
+
+def test_in_a_deployment_a_node_is_one_client(tmp_path: Path) -> None:
+    path = tmp_path / "ten.toml"
+    path.write_text("num-clients = 10\nnodes = 2\n")
+    for nodes, overrides, expected in (
+        (3, (), 3),
+        (None, (), 10),
+        (None, ("num-clients=4",), 4),
+        (4, ("num-clients=4",), 4),
+    ):
+        run = deployed(nodes, *overrides, path=path).run
+        assert (run.num_clients, run.nodes) == (expected, expected)
+    assert deployed(None).run.nodes == 10
+
+
+def test_numbers_of_nodes_and_clients_that_differ_are_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"num-clients = 5: --nodes 3: a node is one client"):
+        deployed(3, "num-clients=5")
+    with pytest.raises(ConfigError, match="num-clients"):
+        deployed(None, "num-clients=many")
+
+
+def test_deployed_nodes_may_have_secrets_of_their_own() -> None:
+    assert deployed(2, "noise-secret=own").run.noise_secret == "own"

@@ -15,8 +15,9 @@ import psutil
 import pytest
 
 from fedgame.cli import flower_process
-from fedgame.cli.flower_process import OwnSuperLink, find_program, flower_environment
+from fedgame.cli.flower_process import FlowerProcesses, find_program, flower_environment
 from fedgame.cli.interrupts import Interrupts
+from fedgame.cli.own_superlink import OwnSuperLink
 from fedgame.errors import RunFailed
 
 
@@ -146,5 +147,5 @@ def test_a_proxy_is_not_asked_for_our_own_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "example.org")
-    environment = OwnSuperLink(tmp_path, Interrupts())._environment
+    environment = FlowerProcesses(tmp_path, Interrupts()).environment("one")
     assert environment["no_proxy"] == environment["NO_PROXY"] == "example.org,127.0.0.1"

@@ -3,114 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from fedgame.cli.flower_process import OwnSuperLink
 from fedgame.cli.interrupts import Interrupts
+from fedgame.cli.own_superlink import OwnSuperLink
 from fedgame.games.aggregative.transcript import read_recording
+from tests.e2e.machine import PROGRAMS, Machine, alive, is_open, listening, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-PROGRAMS = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
-TINY = """\
-num-clients = 5
-rounds = 3
-
-[task]
-name = "logistic"
-"""
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A machine of the test's own as far as the command can tell."""
-
-    environment: dict[str, str]
-    scratch: Path
-    runs: Path
-    experiment: Path
-
-    def command(self, *arguments: str) -> list[str]:
-        return [str(PROGRAMS / "fedgame"), "run", str(self.experiment), *arguments]
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
-
-    def summary(self, *arguments: str) -> dict[str, Any]:
-        result = self.run("--json", *arguments)
-        assert result.returncode == 0, result.stderr
-        content: dict[str, Any] = json.loads(result.stdout)
-        return content
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments),
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    # Ray needs short paths
-    scratch = Path(tempfile.mkdtemp(prefix="fg-", dir="/tmp"))
-    experiment = tmp_path / "tiny.toml"
-    experiment.write_text(TINY)
-    runs = tmp_path / "runs"
-    environment = {**os.environ, "TMPDIR": str(scratch), "FEDGAME_HOME": str(runs)}
-    environment["PATH"] = "/usr/bin:/bin"
-    yield Machine(environment, scratch, runs, experiment)
-    shutil.rmtree(scratch)
-
-
-def until(done: Callable[[], object], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.1)
-
-
-def alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-def listening(processes: list[psutil.Process]) -> list[int]:
-    connections = [c for process in processes for c in process.net_connections(kind="tcp")]
-    return [c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN]
-
-
-def is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.timeout(600)

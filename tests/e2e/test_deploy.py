@@ -1,0 +1,144 @@
+"""`fedgame deploy local` from outside: real SuperNodes, the same bits, and nothing left."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fedgame.cli.deployment import LocalDeployment
+from fedgame.cli.interrupts import Interrupts
+from fedgame.cli.node_keys import make_keys
+from tests.e2e.machine import Machine, alive, is_open, listening, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.deploy, pytest.mark.timeout(560)]
+
+DIGITS = """\
+num-clients = 10
+rounds = 2
+
+[task]
+name = "digits"
+"""
+FROM_SEED = ("-c", 'noise-secret="from-seed"')
+
+
+@pytest.fixture
+def nodes(machine: Machine) -> Machine:
+    """The same machine; its command starts real nodes."""
+    machine.experiment.write_text(DIGITS)
+    return replace(machine, verb=("deploy", "local"), seconds=500)
+
+
+def rows(ledger: Path) -> list[tuple[int, int, str]]:
+    """Return client, round and purpose of every release, read without fedgame."""
+    with sqlite3.connect(ledger) as connection:
+        return connection.execute(
+            "SELECT client, round, purpose FROM release ORDER BY round, purpose"
+        ).fetchall()
+
+
+def of_the_run(machine: Machine) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("FLWR_HOME", "").startswith(str(machine.scratch)):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return [process for process in found if alive(process)]
+
+
+def test_three_nodes_make_the_model_of_one_process(nodes: Machine) -> None:
+    deployed = nodes.summary("--nodes", "3", *FROM_SEED)
+    here = replace(nodes, verb=("run",)).summary(
+        "--no-flower", "--nodes", "3", "-c", "num-clients=3", *FROM_SEED
+    )
+    assert deployed["status"] == "finished"
+    assert deployed["rounds"] == 2
+    assert deployed["model_sha256"] == here["model_sha256"]
+    folder = Path(deployed["run_dir"])
+    assert folder.parent == nodes.runs
+    for node in range(3):
+        ledger = nodes.runs / f"{folder.name}-nodes" / f"node-{node}" / folder.name
+        assert {client for client, _, _ in rows(ledger / "ledger.sqlite")} == {node}
+    assert of_the_run(nodes) == []
+    assert list(nodes.scratch.iterdir()) == []
+
+
+def test_a_node_that_is_killed_loses_no_charge_and_the_run_goes_on(nodes: Machine) -> None:
+    data = nodes.runs.parent / "kept"
+    process = nodes.start(
+        "--nodes", "3", "--data-dir", str(data), "-c", "rounds=3", "-c", "mean-field.choice-every=1"
+    )
+    assert process.stderr is not None
+    said: list[str] = []
+    for line in process.stderr:
+        said.append(line)
+        if line.startswith("round 1/"):
+            (victim,) = [p for p in of_the_run(nodes) if "partition-id=1 " in " ".join(p.cmdline())]
+            victim.kill()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert any(line.startswith("SuperNode 1 ended") for line in said)
+    assert any(line.startswith("round 3/3") for line in said)
+    assert "run folder" in output
+    (run,) = (path for path in nodes.runs.iterdir() if path.is_dir())
+    released = rows(data / "node-1" / run.name / "ledger.sqlite")
+    assert (1, 1, "update") in released
+    assert (1, 1, "choice") in released
+    # a node keeps the secret behind its noise to itself
+    secrets = [data / f"node-{node}" / "secret" for node in range(3)]
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in secrets)
+    assert len({path.read_bytes() for path in secrets}) == 3
+    assert all(rows(data / f"node-{k}" / run.name / "ledger.sqlite")[-1][1] == 3 for k in (0, 2))
+    assert of_the_run(nodes) == []
+
+
+def test_a_node_with_a_wrong_key_is_refused(machine: Machine, tmp_path: Path) -> None:
+    folder = machine.scratch / "link"
+    folder.mkdir()
+    foreign = make_keys(tmp_path / "foreign", 1, ())
+    said: list[str] = []
+    with Interrupts() as interrupts:
+        deployment = LocalDeployment(
+            folder, interrupts, tmp_path / "data", 1, tls=True, say=said.append
+        )
+        with deployment:
+            (known,) = [p for p in deployment.processes.started if p.title == "SuperNode 0"]
+            assert known.says("SuperNode ID:")
+            stranger = deployment.start_node(1, foreign.node_key(0))
+            until(lambda: stranger.ended, 60)
+            assert stranger.process.returncode != 0
+            assert not stranger.says("SuperNode ID:")
+            assert "2004" in stranger.text() or "authentication" in stranger.text().lower()
+            assert not known.ended
+    assert of_the_run(machine) == []
+
+
+def test_ctrl_c_leaves_nothing_but_what_nodes_keep(nodes: Machine) -> None:
+    data = nodes.runs.parent / "kept"
+    process = nodes.start("--nodes", "3", "--data-dir", str(data))
+    logs = data / "logs"
+
+    def working() -> bool:
+        texts = [path.read_text() for path in logs.glob("node-*-clientapp.log")]
+        return len(texts) == 3 and all("flwr-clientapp" in text for text in texts)
+
+    until(working, 300)
+    family = psutil.Process(process.pid).children(recursive=True)
+    ports = listening([member for member in family if alive(member)])
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in errors
+    assert len(ports) >= 4
+    assert [member for member in family if alive(member)] == []
+    assert of_the_run(nodes) == []
+    assert [port for port in ports if is_open(port)] == []
+    assert list(nodes.scratch.iterdir()) == []
