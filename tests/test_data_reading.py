@@ -16,16 +16,22 @@ from typer.testing import CliRunner
 from fedgame import config
 from fedgame.accountants.pld import PldAccountant
 from fedgame.cli import app as command
-from fedgame.errors import AccountingError
+from fedgame.errors import AccountingError, InvalidOrder
 from fedgame.ledger.events import LedgerRow
 from fedgame.ledger.replay import LEDGER_FILE
 from fedgame.ledger.store import Ledger
 from fedgame.local_grid import ReplyHook
+from fedgame.messages.privacy_game import RoundOrder
 from fedgame.randomness import secret_from_seed
+from fedgame.strategies import mfpg_client
 from fedgame.strategies.aggregation import to_float, weighted_sum
 from fedgame.strategies.burn_in import burn_in_events, burn_in_of
 from fedgame.strategies.cohort import Cohort
-from fedgame.strategies.data import federated_data
+from fedgame.strategies.data import FederatedData, federated_data
+from fedgame.strategies.mfpg_client import MfpgClient
+from fedgame.strategies.node import Node
+from fedgame.strategies.settings import Experiment
+from fedgame.tasks.base import Examples
 from tests.support import SMALL, Run
 
 DATA: dict[str, Any] = {
@@ -93,6 +99,63 @@ def test_one_charge_a_client_also_if_replies_are_lost(
         assert client["guarantee"] == client["realised"]
 
 
+def order_of(experiment: Experiment, round_: int) -> RoundOrder:
+    return RoundOrder(
+        round=round_,
+        parameters=experiment.task.initial_parameters(0),
+        clients=np.array([0]),
+        turns=np.array([0]),
+        weights=np.array([1.0]),
+        strengths=np.array([1.0]),
+        run_name="run",
+        ledger="",
+        mean_strength=0.0,
+        grid=np.empty(0),
+        choose=False,
+        public_loss=np.empty(0),
+    )
+
+
+def test_a_node_whose_examples_changed_does_not_burn_in_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same noise on other examples would show the difference."""
+    experiment = config.load({**SMALL, **DATA})
+    node = Node({"partition-id": 0, "data": str(tmp_path)})
+    MfpgClient(experiment, node).train(order_of(experiment, 1))
+    again = MfpgClient(experiment, node).train(order_of(experiment, 2))  # after a restart
+    assert again.used.all()
+    known = federated_data(experiment)
+    inputs = known.train.inputs.copy()
+    inputs[known.indices[0][3]] += 0.25
+    other = FederatedData(Examples(inputs, known.train.targets), known.indices, known.test)
+    monkeypatch.setattr(mfpg_client, "federated_data", lambda _: other)
+    with pytest.raises(InvalidOrder, match="client 0 burnt in with other examples in this run"):
+        MfpgClient(experiment, node).train(order_of(experiment, 3))
+
+
+def test_batches_of_particles_are_not_those_that_amplify_noisy_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Noiseless rounds show their batches and cost nothing: any number of them may be asked for."""
+    draw = Cohort._batches
+    seen: list[str] = []
+
+    def watched(self: Cohort, round_: int, purpose: str, *args: Any) -> Any:
+        seen.append(purpose)
+        return draw(self, round_, purpose, *args)
+
+    monkeypatch.setattr(Cohort, "_batches", watched)
+    for reading in ("data", "parameters"):
+        flat = {**SMALL, **DATA, "jko.reading": reading, "training.sampling-rate": 0.5}
+        experiment = config.load(flat)
+        cohort = Cohort(experiment, federated_data(experiment), [0], b"k" * 32)
+        cohort.train(1, experiment.task.initial_parameters(0), np.ones(1))
+    assert len(seen) == 2
+    assert seen[1] == "batch"
+    assert seen[0] != seen[1]
+
+
 def test_the_guarantee_is_the_burn_in_whatever_the_number_of_rounds(run: Run) -> None:
     short, long = (run({**DATA, "rounds": rounds}).summary for rounds in (1, 4))
     burn_in = burn_in_of(config.load({**SMALL, **DATA}), 50)
@@ -110,6 +173,7 @@ def test_a_budget_below_the_burn_in_stops_the_run_before_it(run: Run) -> None:
     finished = run({**DATA, "accountant.max-epsilon": 0.5})
     assert finished.summary["rounds"] == 0
     assert rows_of(finished.folder) == []
+    assert not any("particles" in note for note in finished.summary["notes"])
 
 
 def audit(folder: Path, name: str) -> Any:

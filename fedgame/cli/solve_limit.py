@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SIZES = "2,5,10,100,1000,10000,100000"
 LARGEST = 10**6
+MOST_REPEATS = 10**4
 METHODS = ("best-response", "fictitious-play")
 
 
@@ -144,6 +145,8 @@ def solve(experiment: Experiment, options: Options) -> SolvedLimit:
     problem = read_problem(experiment, options)
     sizes = _sizes(options)
     repeats = options.integer("repeats", least=1) or 10
+    if repeats > MOST_REPEATS:
+        raise options.refuse("repeats", f"must be at most {MOST_REPEATS}")
     rounds = options.integer("rounds", least=1) or MAX_ROUNDS
     method: Method = _method(options)
     rng = public_generator(experiment.run.seed, "mean-field limit")

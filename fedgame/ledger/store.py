@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -60,35 +60,36 @@ class Ledger(Database):
         self,
         rows: Iterable[LedgerRow],
         check: Callable[[], None] = lambda: None,
-        answer: Answer | None = None,
+        *answers: Answer,
     ) -> None:
         """Write all rows or none; they are on disk when it returns.
 
         Args:
             rows: The releases.
             check: Called when nobody else can write; nothing is written if it raises.
-            answer: The reply that they are for, kept with them in place of the last one.
+            *answers: The reply that they are for, and what else is kept with them, each in place of
+                the last one of its kind.
 
         Raises:
             DuplicateRow: A row with the same key is there already, or comes twice.
             LedgerError: A row cannot be stored, or the file cannot be written.
         """
         reason = "a release must be charged once, and noise never drawn twice"
-        self._insert(RELEASE, [to_record(row) for row in rows], reason, check, answer)
+        self._insert(RELEASE, [to_record(row) for row in rows], reason, check, answers)
 
-    def append_purchases(self, purchases: Iterable[Purchase], answer: Answer | None = None) -> None:
+    def append_purchases(self, purchases: Iterable[Purchase], *answers: Answer) -> None:
         """Write all purchases or none; they are on disk when it returns.
 
         Args:
             purchases: The purchases.
-            answer: The reply that they are for, as in `append`.
+            *answers: The reply that they are for, as in `append`.
 
         Raises:
             DuplicateRow: A client has sold already, be it the same, or comes twice.
             LedgerError: The file cannot be written.
         """
         records = [to_purchase_record(purchase) for purchase in purchases]
-        self._insert(PURCHASE, records, "a budget is bought once", answer=answer)
+        self._insert(PURCHASE, records, "a budget is bought once", answers=answers)
 
     def answer(self, action: str) -> Answer | None:
         """Return the last reply to one kind of order, None if there is none."""
@@ -103,16 +104,15 @@ class Ledger(Database):
         records: list[tuple[Any, ...]],
         reason: str,
         check: Callable[[], None] = lambda: None,
-        answer: Answer | None = None,
+        answers: Sequence[Answer] = (),
     ) -> None:
         try:
             with self.transaction():
                 check()
                 new = self._new(table, records) if self._repeats else records
                 self.connection.executemany(table.insert, new)
-                if answer is not None:
-                    replace = ANSWER.insert.replace("INSERT", "INSERT OR REPLACE", 1)
-                    self.connection.execute(replace, astuple(answer))
+                replace = ANSWER.insert.replace("INSERT", "INSERT OR REPLACE", 1)
+                self.connection.executemany(replace, [astuple(answer) for answer in answers])
         except DuplicateRow:
             raise DuplicateRow(
                 f"ledger {self.path}: {self._first_duplicate(table, records)} is there already: "

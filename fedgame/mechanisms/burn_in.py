@@ -45,7 +45,7 @@ class BurnInSettings:
     radius: float = Field(default=1.0, ge=1e-9, le=1e9)
     learning_rate: float = Field(default=2.0, ge=1e-9, le=1e9)
     labels: Literal["public", "randomised-response"] = "public"
-    label_epsilon: float = Field(default=2.0, gt=0, le=100)
+    label_epsilon: float = Field(default=2.0, gt=0, le=30)
 
 
 def clipped(inputs: NDArray[np.float32], radius: float) -> FloatArray:

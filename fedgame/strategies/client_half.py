@@ -53,6 +53,7 @@ class Draft(Generic[P]):
         reply: The payload.
         rows: Its releases.
         sold: The budgets that it sells.
+        kept: What else the node keeps, beside the reply.
         check: Called when nobody else can write to the ledger; nothing is written if it raises.
     """
 
@@ -60,6 +61,7 @@ class Draft(Generic[P]):
     reply: P
     rows: Iterable[LedgerRow] = ()
     sold: Sequence[Purchase] = ()
+    kept: Sequence[Answer] = ()
     check: Callable[[], None] = lambda: None
 
     def write(self, ledger: Ledger, answer: Answer) -> None:
@@ -67,7 +69,7 @@ class Draft(Generic[P]):
         if self.sold:
             ledger.append_purchases(self.sold, answer)
         else:
-            ledger.append(self.rows, self.check, answer)
+            ledger.append(self.rows, self.check, answer, *self.kept)
 
 
 class ClientHalf:

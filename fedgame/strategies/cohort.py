@@ -20,7 +20,7 @@ from fedgame.mechanisms.exponential import epsilon_before_amplification, exponen
 from fedgame.messages.privacy_game import RoundOrder
 from fedgame.randomness import generators
 from fedgame.strategies.bridge import client_context
-from fedgame.strategies.burn_in import burns_in, burnt_in
+from fedgame.strategies.burn_in import burns_in, burnt_in, data_digest
 from fedgame.strategies.data import FederatedData
 from fedgame.strategies.disutilities import Probe, loss_terms, privacy_terms
 from fedgame.strategies.local_model import LocalModel, local_model
@@ -64,9 +64,11 @@ class Cohort:
         self.counts: IntArray = data.counts[list(clients)]
         self._data = data
         self.particles: tuple[Examples, ...] = ()
+        self.burnt: tuple[bytes, ...] = ()
         if burns_in(experiment):
-            raw = ((client, data.client(client)) for client in clients)
+            raw = [(client, data.client(client)) for client in clients]
             self.particles = tuple(burnt_in(experiment, k, own, secret) for k, own in raw)
+            self.burnt = tuple(data_digest(own, secret) for _, own in raw)
         self._experiment = experiment
         self._secret = secret
         betas = experiment.population.betas(experiment.run.num_clients)
@@ -224,7 +226,9 @@ class Cohort:
         have a norm above C; that matters where the sensitivity is a whole client's.
         """
         training = self._experiment.training
-        batches = self._batches(round_, "batch", training.sampling_rate, steps)
+        # what noiseless rounds show of their batches must not be what amplifies noisy ones
+        purpose = "particle batch" if self.particles else "batch"
+        batches = self._batches(round_, purpose, training.sampling_rate, steps)
         norm = training.clipping_norm
         sums = self._model.clipped_sums(
             states, batches, norm if training.clip == "per-example" else np.inf

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgame.errors import InvalidOrder
 from fedgame.games.privacy.mapg import Mapg
+from fedgame.ledger.answers import Answer
 from fedgame.ledger.events import LedgerRow, UnaccountedRelease
 from fedgame.ledger.store import Ledger
 from fedgame.messages.privacy_game import Registration, RoundOrder, unpack_round_order
@@ -89,7 +91,9 @@ class MfpgClient(ClientHalf):
         local = cohort.train(order.round, order.parameters, strengths)
         if burns_in(self._experiment):
             rows: Iterable[LedgerRow] = self._burn_in_rows(ledger, cohort)
+            kept = tuple(self._burnt(ledger, cohort))
         else:
+            kept = ()
             choice = choice_event(self._experiment) if order.choose else None
             rows = round_rows(order.round, cohort.clients, local.events, choice)
         used = acceptable(local.updates)
@@ -100,13 +104,27 @@ class MfpgClient(ClientHalf):
             used=used,
             update=weighted_sum(local.updates[used], order.weights[used]),
         )
-        return Draft(order.round, reply, self._unsold(ledger, rows))
+        return Draft(order.round, reply, self._unsold(ledger, rows), kept=kept)
 
     def _burn_in_rows(self, ledger: Ledger, cohort: Cohort) -> list[LedgerRow]:
         """Return what the particles cost, unless it is written; a round on them costs nothing."""
         pairs = zip(cohort.clients, cohort.counts.tolist(), strict=True)
         rows = [row for k, count in pairs for row in burn_in_rows(self._experiment, k, count)]
         return unwritten(rows, ledger.rows())
+
+    def _burnt(self, ledger: Ledger, cohort: Cohort) -> Iterator[Answer]:
+        """Yield what the ledger must keep of the examples that burnt in.
+
+        Raises:
+            InvalidOrder: A client burnt in with other examples before: with the same noise.
+        """
+        for client, found in zip(cohort.clients, cohort.burnt, strict=True):
+            action = f"burn-in of client {client}"
+            known = ledger.answer(action)
+            if known is None:
+                yield Answer(action, 0, found, b"")
+            elif known.digest != found:
+                raise InvalidOrder(f"client {client} burnt in with other examples in this run")
 
     def _cohort(self, order: RoundOrder) -> Cohort:
         key = (order.run_name, order.clients.tobytes())

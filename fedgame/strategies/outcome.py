@@ -271,6 +271,8 @@ def _schedule(trained: Trained, _: Histories) -> str | None:
 
 
 def _burnt_in(trained: Trained, _: Histories) -> str | None:
+    if not trained.started:
+        return None
     return burn_in_note(trained.plan.experiment, trained.plan.counts)
 
 

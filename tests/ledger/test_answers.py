@@ -17,15 +17,19 @@ SECOND = Answer("train", 2, b"order 2", b"reply 2")
 OTHER = Answer("contract", 0, b"offer", b"signed")
 
 
+def check() -> None:
+    """Nothing stands against it."""
+
+
 def test_the_last_answer_of_each_kind_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "l"
     with Ledger(path) as ledger:
         assert ledger.answer("train") is None
-        ledger.append([row(1)], answer=FIRST)
+        ledger.append([row(1)], check, FIRST)
         ledger.append_purchases([deal(1)], OTHER)
         assert ledger.answer("train") == FIRST
     with Ledger(path) as ledger:
-        ledger.append([row(1, round_=2)], answer=SECOND)
+        ledger.append([row(1, round_=2)], check, SECOND)
         assert ledger.answer("train") == SECOND
         assert ledger.answer("contract") == OTHER
 
@@ -35,9 +39,9 @@ def test_an_answer_is_kept_with_its_releases_or_not_at_all(tmp_path: Path) -> No
         raise InvalidOrder("no")
 
     with Ledger(tmp_path / "l") as ledger:
-        ledger.append([row(1)], answer=FIRST)
+        ledger.append([row(1)], check, FIRST)
         with pytest.raises(DuplicateRow):
-            ledger.append([row(2), row(1)], answer=SECOND)
+            ledger.append([row(2), row(1)], check, SECOND)
         with pytest.raises(InvalidOrder):
             ledger.append([row(2)], refuse, SECOND)
         assert ledger.answer("train") == FIRST
@@ -47,7 +51,7 @@ def test_an_answer_is_kept_with_its_releases_or_not_at_all(tmp_path: Path) -> No
 def test_answers_are_no_part_of_the_digest(tmp_path: Path) -> None:
     plain = written(tmp_path / "a", row(1))
     with Ledger(tmp_path / "b") as ledger, Ledger(plain) as other:
-        ledger.append([row(1)], answer=FIRST)
+        ledger.append([row(1)], check, FIRST)
         assert ledger.digest() == other.digest()
 
 

@@ -27,6 +27,8 @@ EDGE_SHARE: Final = 0.025
 """The part of the range at each end that no density should reach."""
 EDGE_TOLERANCE: Final = 1e-5
 """Largest probability there: the walls then change little of what is far from them."""
+STEP_TOLERANCE: Final = 0.25
+"""Largest time step over the time in which the fastest pull acts: its error is about half of it."""
 CELLS_PER_STD: Final = 2.0
 """Fewest cells in a density's standard deviation."""
 ADDED_TOLERANCE: Final = 0.01
@@ -123,6 +125,7 @@ def _certified(
         ("picard", _picard_problem(settings, residuals)),
         ("mass", _mass_problem(mass_error)),
         ("range", _range_problem(settings, edge_mass, margin)),
+        ("resolution", _time_problem(settings, grid)),
         ("resolution", _resolution_problem(settings, grid, mu, mean_state, mean_strength)),
     )
     passed: tuple[Status, str] = (
@@ -186,6 +189,17 @@ def _range_problem(settings: HjbFpk, edge_mass: float, margin: float) -> str:
         f"the range is too narrow: probability {edge_mass:.3g} within {margin:.3g} of x-min = "
         f"{settings.x_min:g} or x-max = {settings.x_max:g}, tolerance {EDGE_TOLERANCE:.3g}; "
         "widen it"
+    )
+
+
+def _time_problem(settings: HjbFpk, grid: Grid) -> str:
+    """Refuse implicit steps so long that they miss how fast the pulls act; they are stable."""
+    rate = settings.s_max / settings.prior_std**2 + settings.variance_penalty
+    if grid.dt * rate <= STEP_TOLERANCE:
+        return ""
+    return (
+        f"the grid is too coarse: a time step of {grid.dt:.3g} at the fastest pull, {rate:.3g}, "
+        f"is {grid.dt * rate:.3g}, tolerance {STEP_TOLERANCE:g}; raise time-steps"
     )
 
 

@@ -16,6 +16,9 @@ from fedgame.games.privacy.n_player import MeanCoupledGame, iterated_best_respon
 Method: TypeAlias = Literal["best-response", "fictitious-play"]
 """How the equilibrium of N players is looked for."""
 
+SMALL_GAIN = 1e-3
+"""Fictitious play stops where nobody can gain more than this share of the disutilities' spread."""
+
 MAX_ROUNDS = 1000
 
 
@@ -178,8 +181,13 @@ def _one_population(
     start = np.concatenate([np.repeat(actions, whole_shares(row, count)) for row, count in rows])
     played = MeanCoupledGame(game.grid, types, game.disutility)
     if method == "fictitious-play":
-        play = fictitious_play(played, start, max_rounds)
+        spread = float(np.ptp(played.table(start)))
+        play = fictitious_play(played, start, max_rounds, SMALL_GAIN * spread)
         shares, gain = play.frequencies.mean(axis=0), play.exploitability.largest
+        if play.pure:
+            # the profile that play stopped at is the equilibrium, not the mean of the way to it
+            shares = np.bincount(play.played, minlength=len(game.grid)) / len(types)
+            gain = play.last.largest
         converged, rounds = play.converged, play.rounds
     else:
         path = iterated_best_response(played, start, max_rounds=max_rounds)

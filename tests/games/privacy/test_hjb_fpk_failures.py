@@ -57,8 +57,9 @@ def test_a_narrow_range_is_reported() -> None:
     [
         ({"initial_std": 0.05}, "standard deviation spans"),
         ({"points": 20}, "cells of width 0.6, fewer than 2"),
+        ({"time_steps": 2}, "tolerance 0.25; raise time-steps"),
         (
-            {"variance_penalty": 10.0, "initial_mean": 1.0, "points": 100, "time_steps": 20},
+            {"variance_penalty": 10.0, "initial_mean": 1.0, "points": 100, "time_steps": 60},
             "as diffusion, tolerance 0.01",
         ),
     ],

@@ -85,6 +85,18 @@ def test_equilibria_of_a_congestion_game_are_those_of_counting() -> None:
         assert distance <= 1 / size + 1e-12
 
 
+def test_fictitious_play_ends_at_an_equilibrium_or_says_that_it_did_not() -> None:
+    game, field = congestion()
+    small = replace(game, disutility=lambda mean: 1e-6 * game.disutility(mean))
+    sizes = [3, 8, 50]
+    for each in (game, small):  # disutilities have no unit: what is a small gain follows from them
+        play = mean_field_rate(each, field, sizes, method="fictitious-play", max_rounds=300)
+        spread = np.ptp(each.disutility(0.0))
+        assert (play.gains <= 1e-3 * spread + 1e-15).all() == all(play.converged)
+        far = play.distances > 1 / np.array(sizes) + 1e-3
+        assert not (far & np.array(play.converged)).any()
+
+
 def test_the_distance_is_wassersteins() -> None:
     def disutility(mean: float) -> FloatArray:
         return (GRID + mean - 1.27) ** 2 + 0.05 * np.sin(9 * GRID)[None, :]
