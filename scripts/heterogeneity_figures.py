@@ -16,7 +16,7 @@ from scripts.tables import ROOT
 
 LOOKS: Final = {
     "mfpg": ("MFPG: each its own epsilon", BLUE, "circle"),
-    "dp-sgd": ("DP-SGD: the strictest for all", ORANGE, "square"),
+    "dp-sgd": ("DP-SGD: the strictest for all", ORANGE, "square-open"),
 }
 
 
@@ -32,7 +32,7 @@ def heterogeneity_figure(rows: Rows) -> Figure:
             "mode": "markers",
             "name": name,
             "legendgroup": name,
-            "marker": {"color": color, "symbol": symbol, "size": 10},
+            "marker": {"color": color, "symbol": symbol, "size": 10 if symbol == "circle" else 15},
         }
         seeds = [row["seed"] for row in own]
         accuracy = [100 * float(row["accuracy"]) for row in own]

@@ -171,7 +171,7 @@ def equilibrium_figure(rows: Rows) -> Figure:
     log_axis(figure, "y", 0.1, 2.0, row=1, col=1)
     log_axis(figure, "y", 0.01, 1.0, row=1, col=2)
     figure.update_xaxes(title="Strength", type="category", row=1, col=3)
-    figure.update_layout(barmode="group")
+    figure.update_layout(barmode="overlay")
     return finish_figure(figure, height=420, legend_y=-0.22)
 
 

@@ -35,7 +35,7 @@ def pure_dp_mu(epsilon: ArrayLike) -> NDArray[np.float64]:
         AccountingError: A number is out of range.
 
     >>> round(float(pure_dp_mu(1.0)), 6)
-    1.232032
+    1.232035
     """
     return np.asarray(-2.0 * ndtri_exp(log_expit(-checked_array("epsilon", epsilon))))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -21,11 +22,11 @@ _CLIENT_COLUMNS = {
     "client": "id",
     "beta": "beta",
     "strength": "strength",
-    "noise multiplier": "noise_multiplier",
-    "guarantee": "guarantee",
-    "realised": "realised",
-    "claimed delta": "claimed_delta",
-    "sound delta at epsilon 1": "sound_delta_at_epsilon_1",
+    "noise\nmult.": "noise_multiplier",
+    "guar-\nantee": "guarantee",
+    "real-\nised": "realised",
+    "claimed\ndelta": "claimed_delta",
+    "sound\ndelta": "sound_delta_at_epsilon_1",
 }
 # broken by hand, so that the table fits 80 characters
 _DEAL_COLUMNS = {
@@ -116,13 +117,16 @@ def _client_table(clients: Sequence[Mapping[str, Any]], summary: Mapping[str, An
     columns, file = _CLIENT_COLUMNS, "clients.csv"
     captions = []
     title = f"clients: epsilon by {summary.get('accountant')}, neighbours {neighbours}"
+    if not summary.get("procurement"):
+        captions.append("deltas at epsilon 1")
     if summary.get("procurement"):
         columns, file = _DEAL_COLUMNS, "purchases.csv"
         captions.append("bought is rounded down, spent is rounded up")
         title = f"clients: epsilon bought, spent by {SPENT_BY}; neighbours {neighbours}"
-    table = Table(title=title)
+    # without lines between the columns the numbers fit 80 characters, and none is cut
+    table = Table(title=title, box=box.SIMPLE_HEAD)
     for name in columns:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for client in clients[:MAX_CLIENTS]:
         table.add_row(*(_cell(field, client.get(field)) for field in columns.values()))
     more = max(len(clients), int(summary.get("population") or 0)) - MAX_CLIENTS

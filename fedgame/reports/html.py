@@ -49,7 +49,7 @@ FIGURES: tuple[tuple[str, Callable[[RunResult], Figure | None], str], ...] = (
         "Accuracy and loss",
         figures.accuracy_and_loss,
         "The broadcast model on the public test set after each round; a curve that still climbs "
-        "could gain from more rounds, at a larger privacy cost.",
+        "could gain from more rounds, at a larger privacy cost unless rounds are free.",
     ),
     (
         "Mean strength",
