@@ -170,9 +170,9 @@ def test_a_hundred_thousand_clients_fit_a_small_machine(task: str) -> None:
     largest = _population(task)[-1]
     assert int(largest["clients"]) == 100_000
     assert float(largest["plain_seconds"]) < 5
-    assert float(largest["choice_seconds"]) < 5
+    assert float(largest["choice_seconds"]) < 10
     assert float(largest["peak_mebibytes"]) < 8 * 1024
-    assert float(largest["run_seconds"]) < 120
+    assert float(largest["run_seconds"]) < 180
 
 
 @pytest.mark.parametrize("task", ["logistic", "quadratic"])

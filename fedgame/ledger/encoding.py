@@ -80,6 +80,8 @@ class Table:
         return self.label.format(*key)
 
 
+# rounds come one after the other: with the round first in the key, a large population's rows are
+# added at the end of the file and not all over it
 RELEASE = Table(
     "release",
     ("client", "round", "step", "purpose"),
@@ -93,7 +95,7 @@ RELEASE = Table(
     kind TEXT NOT NULL, neighbours TEXT NOT NULL, mechanism TEXT NOT NULL,
     noise_multiplier REAL, sampling_rate REAL, steps INTEGER, strength REAL, epsilon REAL,
     scale REAL, sensitivity REAL, dimension INTEGER,
-    PRIMARY KEY (client, round, step, purpose)
+    PRIMARY KEY (round, client, step, purpose)
 ) STRICT, WITHOUT ROWID""",
     "row (client {}, round {}, step {}, {})",
 )
