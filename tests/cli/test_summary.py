@@ -98,7 +98,10 @@ def purchase(clients: int) -> dict[str, Any]:
 
 def rows(text: str) -> dict[str, list[str]]:
     """Return the cells of a table's body by the first of them."""
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines()]
+    cells = [
+        [cell.strip() for cell in line.split("│")[1:-1]] if "│" in line else line.split()
+        for line in text.splitlines()
+    ]
     return {first: rest for first, *rest in (row for row in cells if row)}
 
 
@@ -129,6 +132,18 @@ def test_many_sellers_are_cut_and_fit_80_characters() -> None:
     assert "7 more in purchases.csv" in " ".join(text.split())
     assert text.count("1.234") == MAX_CLIENTS
     assert "…" not in text
+
+
+def test_small_numbers_of_many_clients_fit_80_characters() -> None:
+    content = summary(MAX_CLIENTS + 1)
+    for client in content["clients"]:
+        client.update(
+            strength=8.6812e-05, claimed_delta=1.234e-10, sound_delta_at_epsilon_1=9.9e-10
+        )
+    stream = io.StringIO()
+    print_summary(Console(file=stream, width=80), content)
+    assert "…" not in stream.getvalue()
+    assert stream.getvalue().count("8.681e-05") == MAX_CLIENTS
 
 
 def test_many_clients_are_cut_and_counted() -> None:
