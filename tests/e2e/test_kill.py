@@ -54,12 +54,14 @@ def _what_is_left(folder: Path) -> tuple[list[LedgerRow], str, str]:
     with Ledger(folder / "ledger.sqlite", read_only=True) as ledger:
         rows, digest = ledger.rows(), ledger.digest()
     if (folder / "transcript.npz").exists():
-        messages = np.load(folder / "transcript.npz")["messages"].tobytes()
-        return rows, digest, hashlib.sha256(messages).hexdigest()
+        with np.load(folder / "transcript.npz") as stored:
+            parts = [name.encode() + stored[name].tobytes() for name in sorted(stored.files)]
+        return rows, digest, hashlib.sha256(b"".join(parts)).hexdigest()
     return rows, digest, json.loads((folder / "summary.json").read_text())["model_sha256"]
 
 
 @pytest.mark.e2e
+@pytest.mark.deploy
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 @pytest.mark.parametrize(("system", "kills"), [("mfpg", 20), ("aggregative", 5)])
 def test_killed_at_random_moments(tmp_path: Path, system: str, kills: int) -> None:
