@@ -72,7 +72,7 @@ def test_more_steps_cost_less_and_teach_less(recorded: Rows) -> None:
 
 
 def test_what_the_page_says_of_the_curve(recorded: Rows) -> None:
-    assert "On average the data reading is below DP-SGD at every epsilon here" in PAGE
+    assert "On average the data reading is worse than DP-SGD at every epsilon here" in PAGE
     for task in TASKS:
         for methods in points(recorded, task).values():
             assert mean(methods["data"], "loss") > mean(methods["dp-sgd"], "loss")

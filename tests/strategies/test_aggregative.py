@@ -459,9 +459,12 @@ def test_a_player_never_draws_the_same_noise_twice(tmp_path: Path) -> None:
 
     node = Node({"partition-id": 3, "data": str(tmp_path), "type": 1})
     client, state = AggregativeClient(experiment_of({}), node), RecordDict()
-    client.send(order_of(), state)
+    sent = client.send(order_of(), state)
+    # what it is told of others does not change what it sends: that is on its disk
+    again = client.send(order_of(heard=np.zeros((1, 1, 1, 1))), RecordDict())
+    assert again.messages.tobytes() == sent.messages.tobytes()
     with pytest.raises(DuplicateRow):
-        client.send(order_of(heard=np.zeros((1, 1, 1, 1))), RecordDict())
+        client.send(order_of(scales=np.array([50.0])), RecordDict())
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

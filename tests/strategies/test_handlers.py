@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from fedgame import config
 from fedgame.client_app import app
 from fedgame.local_grid import LocalGrid
 from fedgame.messages.privacy_game import RoundOrder
-from fedgame.messages.records import pack
+from fedgame.messages.records import pack, to_bytes
 from fedgame.strategies.handlers import FAILED, REFUSED, REPLAYED
 from tests.support import SMALL
 
@@ -43,10 +44,12 @@ def _ask(content: RecordDict, overrides: dict[str, Any] | None = None) -> Messag
     return reply
 
 
-def test_a_replayed_round_is_refused_and_charged_once(tmp_path: Path) -> None:
+def test_a_replayed_round_gets_the_same_reply_and_another_of_it_is_refused(tmp_path: Path) -> None:
     content = pack(_order(tmp_path))
-    assert not _ask(content).has_error()
-    again = _ask(content)
+    first, same = _ask(content), _ask(content)
+    assert not first.has_error()
+    assert to_bytes(same.content) == to_bytes(first.content)
+    again = _ask(pack(replace(_order(tmp_path), mean_strength=9.0)))
     assert again.has_error()
     assert again.error.code == REPLAYED
     assert not _ask(pack(_order(tmp_path, round_=2))).has_error()
