@@ -60,23 +60,15 @@ class Project:
 
     def compose(self, *arguments: str) -> str:
         """Run the compose client; end with its output if it fails."""
-        done = subprocess.run(
-            [*self.command, *arguments],
-            cwd=ROOT,
-            env=dict(self.environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            sys.exit(f"{' '.join([*self.command, *arguments])}: exit code {done.returncode}")
-        return done.stdout
+        return self._run(*self.command, *arguments)
 
     def flower(self, program: str, *arguments: str) -> str:
         """Run `fedgame` or `flwr` against this project."""
+        return self._run(str(PROGRAMS / program), *arguments)
+
+    def _run(self, *command: str) -> str:
         done = subprocess.run(
-            [str(PROGRAMS / program), *arguments],
+            command,
             cwd=ROOT,
             env=dict(self.environment),
             stdin=subprocess.DEVNULL,
@@ -85,7 +77,7 @@ class Project:
             check=False,
         )
         if done.returncode:
-            sys.exit(f"{program} {' '.join(arguments)}: exit code {done.returncode}\n{done.stdout}")
+            sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}")
         return done.stdout
 
 

@@ -6,9 +6,7 @@ hjb-fpk`; seeds are fixed, and nothing is trained.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise, product
@@ -27,8 +25,7 @@ from fedgame.games.privacy.hjb_fpk_particles import measure_chaos
 from fedgame.games.privacy.hjb_fpk_settings import HjbFpk
 from fedgame.reports.limit_result import limit_rows
 from fedgame.reports.mfne_result import SolvedMeanField, played_strengths
-from scripts.pml_results import as_text
-from scripts.results import write_table
+from scripts.pml_results import write_tables
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PROBLEM: Final = ROOT / "experiments" / "games" / "mfne-mfpg.toml"
@@ -134,17 +131,7 @@ TABLES: Final[Mapping[str, Callable[[], Iterator[dict[str, object]]]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=TABLES, action="append", help="one table; repeatable")
-    parser.add_argument("--output", type=Path, default=ROOT / "results" / "mfne")
-    options = parser.parse_args(arguments)
-    for name in options.only or TABLES:
-        start = time.monotonic()
-        rows = [{key: as_text(value) for key, value in row.items()} for row in TABLES[name]()]
-        write_table(options.output / f"{name}.csv", rows)
-        seconds = time.monotonic() - start
-        sys.stdout.write(f"{options.output / name}.csv: {len(rows)} rows, {seconds:.0f} s\n")
-    return 0
+    return write_tables(TABLES, ROOT / "results" / "mfne", arguments, __doc__)
 
 
 if __name__ == "__main__":

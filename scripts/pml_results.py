@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,19 +44,36 @@ def as_text(value: object) -> object:
     return value
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=TABLES, action="append", help="one table; repeatable")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the CSV files")
+def write_tables(
+    tables: Mapping[str, Callable[[], Iterable[Mapping[str, object]]]],
+    output: Path,
+    arguments: Sequence[str] | None,
+    description: str | None,
+) -> int:
+    """Compute tables as a command line asks, and write each to a CSV file.
+
+    Args:
+        tables: What makes the rows of each, by name.
+        output: Where the files are by default.
+        arguments: The command line; None for the process's own.
+        description: What the command does.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--only", choices=tables, action="append", help="one table; repeatable")
+    parser.add_argument("--output", type=Path, default=output, help="folder of the CSV files")
     options = parser.parse_args(arguments)
-    for name in options.only or TABLES:
+    for name in options.only or tables:
         start = time.monotonic()
-        rows = [{key: as_text(value) for key, value in row.items()} for row in TABLES[name]()]
+        rows = [{key: as_text(value) for key, value in row.items()} for row in tables[name]()]
         write_table(options.output / f"{name}.csv", rows)
         seconds = time.monotonic() - start
         sys.stdout.write(f"{options.output / name}.csv: {len(rows)} rows, {seconds:.0f} s\n")
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the tables."""
+    return write_tables(TABLES, RESULTS, arguments, __doc__)
 
 
 if __name__ == "__main__":
