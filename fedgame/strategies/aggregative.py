@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -189,25 +189,14 @@ class AggregativeServer(ServerHalf):
                 orders[node] = self._order(node, players[own], scales[own])
         self._confirmed[players] = 0
         iteration = self._referee.iteration
-        replies = self._replies(orders, iteration)
+        replies = self._journal.replies(
+            orders, lambda: self._ask(orders, MESSAGE, iteration, self._read_messages)
+        )
         came = 0
         for node, reply in replies.items():
             self._confirmed[orders[node].players] = iteration
             came += self._accept(orders[node], reply)
         return came
-
-    def _replies(
-        self, orders: Mapping[int, MessageOrder], iteration: int
-    ) -> Mapping[int, MessageReply]:
-        """Ask the nodes, or hear again what they answered before the run was killed."""
-        if self._journal.is_past:
-            hosts = {int(order.players[0]): node for node, order in orders.items()}
-            past = self._journal.again()
-            return {hosts[first]: MessageReply(np.array(messages)) for first, messages in past}
-        replies = self._ask(orders, MESSAGE, iteration, self._read_messages)
-        came = {int(orders[node].players[0]): reply for node, reply in replies.items()}
-        self._journal.append([[first, reply.messages.tolist()] for first, reply in came.items()])
-        return replies
 
     def _order(self, node: int, players: IntArray, scales: FloatArray) -> MessageOrder:
         first = int(self._confirmed[players].min())

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedgame.errors import RunFailed
+from fedgame.messages.aggregative import MessageOrder, MessageReply
 
 JOURNAL = "journal.jsonl"
 """Its name in a run folder."""
@@ -60,3 +64,21 @@ class Journal:
                 os.fsync(stream.fileno())
         except OSError as error:
             raise RunFailed(f"cannot write {self._path}: {error.strerror}") from error
+
+    def replies(
+        self, orders: Mapping[int, MessageOrder], ask: Callable[[], Mapping[int, MessageReply]]
+    ) -> Mapping[int, MessageReply]:
+        """Return players' messages by node: asked for and written down, or those of the past.
+
+        Args:
+            orders: The order to each node; a node may have had another number in the past.
+            ask: Asks the nodes.
+        """
+        if self.is_past:
+            hosts = {int(order.players[0]): node for node, order in orders.items()}
+            past = self.again()
+            return {hosts[first]: MessageReply(np.array(messages)) for first, messages in past}
+        replies = ask()
+        came = {int(orders[node].players[0]): reply for node, reply in replies.items()}
+        self.append([[first, reply.messages.tolist()] for first, reply in came.items()])
+        return replies
