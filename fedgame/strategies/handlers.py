@@ -13,6 +13,7 @@ from flwr.clientapp import ClientApp
 from fedgame.errors import DuplicateRow, FedgameError
 from fedgame.strategies import CLIENTS
 from fedgame.strategies.client_half import ClientHalf
+from fedgame.strategies.collector import collector_paused
 from fedgame.strategies.federation import CONTRACT, MESSAGE, REGISTER, TRAIN
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment, Scalar
@@ -64,7 +65,7 @@ def _answer(
     """Run the client half, on one thread if bits matter; an error becomes a fixed error reply."""
     deterministic = bool(context.run_config.get("deterministic", True))
     try:
-        with single_thread() if deterministic else nullcontext():
+        with single_thread() if deterministic else nullcontext(), collector_paused():
             return Message(half(message.content), reply_to=message)
     except DuplicateRow:
         log.warning("a round that was answered before was asked for again: refused")

@@ -28,6 +28,7 @@ from fedgame.strategies.base import RoundRecord, RunResult
 from fedgame.strategies.burn_in import burn_in_rows, burns_in
 from fedgame.strategies.certificates import PublicGame, mean_curvature
 from fedgame.strategies.checkpoint import Checkpoint
+from fedgame.strategies.collector import collector_paused
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.noise_check import check_noise_multipliers
 from fedgame.strategies.outcome import Histories, Trained, run_result
@@ -103,7 +104,9 @@ class MfpgServer(TrainingHalf):
                     f"{self._guarantee(round_):.4g}"
                 )
                 break
-            used, started = self._round(round_), round_
+            with collector_paused():
+                used = self._round(round_)
+            started = round_
             count = int(np.isfinite(used).sum())
             if count < run.min_clients:
                 failed = True
