@@ -28,7 +28,7 @@ from fedgame.reports.run_folder import (
 )
 from fedgame.strategies import SERVERS
 from fedgame.strategies.base import Progress, ProgressListener, Result, RoundRecord
-from fedgame.strategies.checkpoint import CHECKPOINT
+from fedgame.strategies.checkpoint import CHECKPOINT, HOSTS
 from fedgame.strategies.game_result import GameResult, IterationRecord
 from fedgame.strategies.handlers import make_client_app
 from fedgame.strategies.journal import JOURNAL
@@ -43,8 +43,11 @@ SOUND = ("rdp", "pld", "order2")
 MERGED = "nodes.merged"
 """It is there while the ledgers of simulated nodes are deleted, whose rows the run's ledger has."""
 
-MAY_CHANGE = ("resume", "output-dir", "run-name", "node-timeout", "reply-timeout")
-"""Keys that a run may go on with other values of; the last two a user may set."""
+TIMEOUTS = ("node-timeout", "reply-timeout")
+"""Keys that a user may set anew for a run that goes on."""
+
+MAY_CHANGE = ("resume", "output-dir", "run-name", *TIMEOUTS)
+"""Keys that a run may go on with other values of."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def _run_in(
         # what was trained and recorded is kept; who spent what is not certain, and is said so
         result = replace(result, status="failed", reason=conflict)
     summary = _write(folder, result, flat, versions)
-    for name in (CHECKPOINT, JOURNAL):
+    for name in (CHECKPOINT, JOURNAL, HOSTS):
         (folder / name).unlink(missing_ok=True)
     return Finished(folder, summary)
 

@@ -17,7 +17,13 @@ from fedgame.ledger.store import Ledger
 from fedgame.reports.interrupted import owned
 from fedgame.runner import Finished
 from fedgame.strategies import training_half
-from fedgame.strategies.checkpoint import CHECKPOINT, write_checkpoint
+from fedgame.strategies.checkpoint import (
+    CHECKPOINT,
+    HOSTS,
+    Checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from fedgame.strategies.journal import JOURNAL
 from tests.support import Run
 
@@ -193,7 +199,7 @@ def test_what_is_kept_to_go_on_goes_when_the_run_is_over(run: Run, tmp_path: Pat
     assert (tmp_path / "killed" / CHECKPOINT).is_file()
     run(again)
     kept = {path.name for path in (tmp_path / "killed").iterdir()}
-    assert not kept & {CHECKPOINT, JOURNAL, ".lock", "nodes.merged"}
+    assert not kept & {CHECKPOINT, JOURNAL, HOSTS, ".lock", "nodes.merged"}
 
 
 def test_nodes_of_the_resumed_run_draw_nothing_twice(
@@ -245,6 +251,19 @@ def test_clients_must_be_those_of_the_run(run: Run, tmp_path: Path) -> None:
     game = _killed(run, GAME, hook=Killer(5))
     with pytest.raises(RunFailed, match=r"2 are absent now \(0, 2\)"):
         run(game, hook=one_node_is_gone)
+
+
+def test_noise_must_be_that_of_the_run(run: Run, tmp_path: Path) -> None:
+    again = _killed(run, {}, hook=Killer(3))
+    kept = read_checkpoint(tmp_path / "killed", HOSTS)
+    assert kept is not None
+    noise = kept.arrays["noise"].copy()
+    noise[3] += 1
+    write_checkpoint(
+        tmp_path / "killed", Checkpoint({**kept.arrays, "noise": noise}, {}), name=HOSTS
+    )
+    with pytest.raises(RunFailed, match=r"begun with other noise of 1 clients \(3\): go on with"):
+        run(again)
 
 
 def test_two_processes_do_not_run_one_run(run: Run, tmp_path: Path) -> None:

@@ -386,6 +386,7 @@ def test_a_node_cannot_register_the_clients_of_others(
         arrays["betas"] = Array(np.geomspace(0.3, 3.0, 5))
         arrays["curvatures"] = Array(np.zeros(5))
         arrays["own_noise"] = Array(np.zeros(5, dtype=np.bool_))
+        arrays["noise"] = Array(np.zeros(5, dtype=np.int64))
         return reply
 
     finished = run(nodes=5, hook=_registers(1, all_of_them))

@@ -40,6 +40,10 @@ def local(
             metavar="DIR", help="Where nodes keep secrets, ledgers, logs.", show_default="RUN-nodes"
         ),
     ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Go on with the run of this folder, which was killed."),
+    ] = None,
     tls: Annotated[
         bool, typer.Option("--tls", help="Encrypt, and authenticate nodes, with keys made now.")
     ] = False,
@@ -54,7 +58,8 @@ def local(
 
     A node is one client with a data folder of its own. --nodes therefore sets num-clients too,
     whatever the experiment file says. All processes end with the run; what the nodes keep stays in
-    DIR, by default beside the run's folder.
+    DIR, by default beside the run's folder. A run that was killed goes on with --resume RUN and the
+    same DIR.
     """
     # before NumPy and torch load: more threads change sums, and with them a run's bits
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -62,12 +67,22 @@ def local(
 
     from fedgame.cli.experiment import prepare
     from fedgame.cli.on_flower import run_on_flower
+    from fedgame.cli.resumed import prepare_resumed
     from fedgame.cli.run import show
+    from fedgame.errors import ConfigError
     from fedgame.runner import preflight
 
-    ready = prepare(experiment, run_config or [], nodes=nodes, superlink=None, deployed=True)
+    overrides = run_config or []
+    if resume is None:
+        ready = prepare(experiment, overrides, nodes=nodes, superlink=None, deployed=True)
+    elif nodes is not None:
+        raise typer.BadParameter("--resume and --nodes exclude each other")
+    else:
+        ready = prepare_resumed(resume, experiment, overrides, superlink=None, deployed=True)
     preflight(ready)
     data = (data_dir or _beside(ready)).expanduser().absolute()
+    if resume is not None and not data.is_dir():
+        raise ConfigError("--data-dir", str(data), "is not there: the folder that the run had")
 
     def start(folder: Path, interrupts: Interrupts, say: Callable[[str], None]) -> LocalDeployment:
         from fedgame.cli.deployment import LocalDeployment

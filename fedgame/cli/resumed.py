@@ -8,12 +8,17 @@ from pathlib import Path
 from fedgame.config import load, parse_override, read_toml
 from fedgame.errors import ConfigError
 from fedgame.reports.interrupted import find_interrupted
-from fedgame.runner import MAY_CHANGE, check_same, refuse_own_secret
+from fedgame.runner import TIMEOUTS, check_same, refuse_own_secret
 from fedgame.strategies.settings import Experiment, Scalar
 
 
 def prepare_resumed(
-    run: str, path: Path | None, overrides: Sequence[str], *, superlink: str | None
+    run: str,
+    path: Path | None,
+    overrides: Sequence[str],
+    *,
+    superlink: str | None,
+    deployed: bool = False,
 ) -> Experiment:
     """Return the experiment of an interrupted run, to go on from its last checkpoint.
 
@@ -23,6 +28,7 @@ def prepare_resumed(
         path: The run's experiment file, where its folder is not here.
         overrides: `key=value` texts, for the few keys that may change.
         superlink: The user's SuperLink, None for one of our own.
+        deployed: Whether each node is a process of its own that hosts one client.
 
     Raises:
         ConfigError: There is no such run, it came to its end, or a key may not change.
@@ -39,11 +45,14 @@ def prepare_resumed(
     flat = {**read_toml(folder / "config.toml"), "output-dir": str(folder.parent)}
     flat["run-name"] = folder.name
     for key, value in changed.items():
-        if key not in MAY_CHANGE[-2:]:
-            allowed = f"a run that goes on keeps its settings, but for {', '.join(MAY_CHANGE[-2:])}"
+        if key not in TIMEOUTS:
+            allowed = f"a run that goes on keeps its settings, but for {', '.join(TIMEOUTS)}"
             raise ConfigError(key, value, allowed)
     experiment = load({**flat, **changed, "resume": True})
     check_same(folder, experiment)
-    if superlink is None:
+    if superlink is None and not deployed:
         refuse_own_secret(experiment)
+    if deployed and experiment.run.nodes != experiment.run.num_clients:
+        allowed = "was begun in a simulation: fedgame run --resume"
+        raise ConfigError("--resume", run, allowed)
     return experiment

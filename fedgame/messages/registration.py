@@ -44,14 +44,17 @@ class Declaration:
         clients: The numbers of its clients, shape (c,).
         counts: Their numbers of examples n_k, shape (c,).
         own_noise: Whether their noise comes from a secret of the node's own, shape (c,).
+        noise: What their noise of this run is known by, shape (c,): the same after a restart, and
+            another one for another secret, of which it says nothing else.
     """
 
     clients: IntArray
     counts: IntArray
     own_noise: BoolArray
+    noise: IntArray
 
 
-_COLUMNS = {"clients": "int64", "counts": "int64", "own_noise": "bool"}
+_COLUMNS = {"clients": "int64", "counts": "int64", "own_noise": "bool", "noise": "int64"}
 
 
 def unpack_registration_order(content: RecordDict) -> RegistrationOrder:

@@ -31,7 +31,7 @@ from fedgame.strategies.aggregative_client import PURPOSE
 from fedgame.strategies.aggregative_outcome import notes, player_records, warnings
 from fedgame.strategies.aggregative_public import public_game, simulated_types
 from fedgame.strategies.base import Result, Stage
-from fedgame.strategies.federation import MESSAGE, check_same_clients
+from fedgame.strategies.federation import MESSAGE
 from fedgame.strategies.game_result import GameResult, IterationRecord
 from fedgame.strategies.journal import Journal
 from fedgame.strategies.outcome import Histories
@@ -102,8 +102,6 @@ class AggregativeServer(ServerHalf):
         """Play again what was played, from the journal; see `ServerHalf`."""
         self._journal.rewind()
         self._hears_again = self._journal.is_past
-        if self._hears_again:
-            check_same_clients(np.array(self._journal.again()), self._hosts.clients)
 
     @property
     def heard(self) -> Sequence[IterationRecord]:
@@ -112,8 +110,6 @@ class AggregativeServer(ServerHalf):
 
     def train(self) -> None:
         """Run the iterations, until they are over or one more message could leak too much."""
-        if not self._hears_again:
-            self._journal.append(self._hosts.clients.tolist())
         for _ in range(len(self._public.dynamics.schedules)):
             if self._referee.has_diverged:
                 self._stop("the messages diverge: try smaller steps or a feasible set", failed=True)

@@ -71,10 +71,10 @@ class AggregativeClient(ClientHalf):
 
     def declare(self, order: RegistrationOrder) -> PlayerDeclaration:
         """Declare the players hosted here; nothing about their cost functions."""
-        clients, counts, own_noise = self._hosted(order)
-        own = np.full(len(clients), self._node.player_type is not None)
-        self._types(clients)
-        return PlayerDeclaration(clients, counts, own_noise, own)
+        hosted = self._hosted(order)
+        own = np.full(len(hosted.clients), self._node.player_type is not None)
+        self._types(hosted.clients)
+        return PlayerDeclaration(**vars(hosted), own_types=own)
 
     def _types(self, players: IntArray) -> IntArray:
         """Return the types of players hosted here, shape (players,).

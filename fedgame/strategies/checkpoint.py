@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from fedgame.errors import RunFailed
 
 CHECKPOINT = "checkpoint.npz"
-"""Its name in a run folder."""
+"""Name in a run folder of where the run stands."""
+
+HOSTS = "hosts.npz"
+"""Name in a run folder of who the run was begun with."""
 
 _SETTINGS = "settings"
 
@@ -35,7 +38,7 @@ class Checkpoint:
     settings: Mapping[str, Any]
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+def write_checkpoint(folder: Path, checkpoint: Checkpoint, name: str = CHECKPOINT) -> None:
     """Put a checkpoint on disk in place of the last one.
 
     Raises:
@@ -45,8 +48,8 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     text = json.dumps(dict(checkpoint.settings)).encode()
     named: dict[str, Any] = {**checkpoint.arrays, _SETTINGS: np.frombuffer(text, dtype=np.uint8)}
     np.savez(content, **named)
-    path = folder / CHECKPOINT
-    partial = path.with_name(f".{CHECKPOINT}.part")
+    path = folder / name
+    partial = path.with_name(f".{name}.part")
     try:
         with partial.open("wb") as stream:
             stream.write(content.getbuffer())
@@ -57,13 +60,13 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         raise RunFailed(f"cannot write {path}: {error.strerror}") from error
 
 
-def read_checkpoint(folder: Path) -> Checkpoint | None:
+def read_checkpoint(folder: Path, name: str = CHECKPOINT) -> Checkpoint | None:
     """Return the last checkpoint of a run, None where there is none.
 
     Raises:
         RunFailed: The file is damaged.
     """
-    path = folder / CHECKPOINT
+    path = folder / name
     if not path.is_file():
         return None
     try:

@@ -16,7 +16,7 @@ from fedgame.ledger.events import LedgerRow
 from fedgame.ledger.purchases import Purchase
 from fedgame.ledger.store import Ledger
 from fedgame.messages.records import digest, from_bytes, pack, read_order, to_bytes
-from fedgame.messages.registration import RegistrationOrder
+from fedgame.messages.registration import Declaration, RegistrationOrder
 from fedgame.strategies.data import federated_data
 from fedgame.strategies.node import Node
 from fedgame.strategies.settings import Experiment
@@ -100,14 +100,17 @@ class ClientHalf:
             raise FedgameError(f"{action}: not part of {self._experiment.run.strategy}")
         return self.actions[action](content, state)
 
-    def _hosted(
-        self, order: RegistrationOrder
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return numbers, numbers of examples, and whose noise is its own: all of it public."""
-        total = self._experiment.run.num_clients
-        clients = np.array(self._node.clients(order.place, order.nodes, total), dtype=np.int64)
-        counts = self.public_counts(clients)
-        return clients, counts, np.full(len(clients), self._node.keeps_a_secret(self._experiment))
+    def _hosted(self, order: RegistrationOrder) -> Declaration:
+        """Return what this node declares whatever the system, all of it public."""
+        experiment, node = self._experiment, self._node
+        total = experiment.run.num_clients
+        clients = np.array(node.clients(order.place, order.nodes, total), dtype=np.int64)
+        return Declaration(
+            clients=clients,
+            counts=self.public_counts(clients),
+            own_noise=np.full(len(clients), node.keeps_a_secret(experiment)),
+            noise=np.full(len(clients), node.noise(experiment, order.run_name)),
+        )
 
     def public_counts(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of examples of clients, shape (clients,)."""

@@ -112,17 +112,30 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
     )
 
 
-def check_same_clients(before: NDArray[np.int64], now: NDArray[np.int64]) -> None:
+def check_same(
+    before: Mapping[str, NDArray[np.int64]], now: Mapping[str, NDArray[np.int64]]
+) -> None:
     """Refuse to go on with a run whose clients are not those that it was begun with.
 
+    Args:
+        before: `clients`, their numbers, and `noise`, what their noise is known by.
+        now: The same of those that have registered.
+
     Raises:
-        RunFailed: Some are absent, or new.
+        RunFailed: Some are absent or new, or have other noise.
     """
-    absent, new = np.setdiff1d(before, now), np.setdiff1d(now, before)
+    absent = np.setdiff1d(before["clients"], now["clients"])
+    new = np.setdiff1d(now["clients"], before["clients"])
     if len(absent) or len(new):
         raise RunFailed(
             f"the run was begun with other clients: {len(absent)} are absent now "
             f"({_some(absent)}), {len(new)} are new ({_some(new)})"
+        )
+    other = now["clients"][before["noise"] != now["noise"]]
+    if len(other):
+        raise RunFailed(
+            f"the run was begun with other noise of {len(other)} clients ({_some(other)}): go on "
+            "with the same nodes and their data folders, and deployed if they were"
         )
 
 

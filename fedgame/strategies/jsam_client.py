@@ -71,8 +71,9 @@ class JsamClient(ClientHalf):
         return self._plain_report(order)
 
     def _plain_report(self, order: RegistrationOrder) -> Report:
-        clients, counts, own_noise = self._hosted(order)
-        return Report(clients, counts, own_noise, self._reports(clients), np.zeros(len(clients)))
+        hosted = self._hosted(order)
+        reports, none = self._reports(hosted.clients), np.zeros(len(hosted.clients))
+        return Report(**vars(hosted), sensitivities=reports, losses=none)
 
     def _reports(self, clients: IntArray) -> FloatArray:
         experiment, settings = self._experiment, self._experiment.procurement

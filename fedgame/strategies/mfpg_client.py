@@ -57,9 +57,10 @@ class MfpgClient(ClientHalf):
         return self._registration(order)
 
     def _registration(self, order: RegistrationOrder) -> Registration:
-        clients, counts, own_noise = self._hosted(order)
-        betas = self._experiment.population.betas(self._experiment.run.num_clients)[clients]
-        return Registration(clients, counts, own_noise, betas, np.zeros(len(clients)))
+        hosted = self._hosted(order)
+        betas = self._experiment.population.betas(self._experiment.run.num_clients)
+        none = np.zeros(len(hosted.clients))
+        return Registration(**vars(hosted), betas=betas[hosted.clients], curvatures=none)
 
     def _with_curvatures(self, order: RegistrationOrder, ledger: Ledger) -> Draft[Registration]:
         """Declare Hessian traces of the clients' own data too; the ledger says: no guarantee."""

@@ -14,6 +14,7 @@ from fedgame.strategies.settings import Experiment, Scalar
 
 _SECRET = "secret"
 _SECRET_BYTES = 32
+_KNOWN_BYTES = 8
 
 NEEDS_A_FOLDER = (
     "needs deployed nodes, each with a data folder (node configuration key `data`); a simulation "
@@ -98,6 +99,20 @@ class Node:
             raise ConfigError("noise-secret", experiment.run.noise_secret, NEEDS_A_FOLDER)
         own = _read_or_make(self.data / _SECRET)
         return hashlib.blake2b(run_name.encode(), key=own, digest_size=_SECRET_BYTES).digest()
+
+    def noise(self, experiment: Experiment, run_name: str) -> int:
+        """Return what this node's noise of one run is known by, a public 64-bit number.
+
+        A run that goes on must meet the same noise at the same kind of node: a node with another
+        secret, or with no record of what it released, would release a round a second time.
+
+        Raises:
+            ConfigError: As for `secret`.
+        """
+        kind = b"simulated" if self.data is None else b"deployed"
+        secret = self.secret(experiment, run_name)
+        known = hashlib.blake2b(b"known by " + kind, key=secret, digest_size=_KNOWN_BYTES)
+        return int.from_bytes(known.digest(), "little", signed=True)
 
 
 def _read_or_make(path: Path) -> bytes:

@@ -19,7 +19,8 @@ from fedgame.ledger.store import Ledger
 from fedgame.messages.records import pack
 from fedgame.messages.registration import Declaration, RegistrationOrder
 from fedgame.strategies.base import ProgressListener, Result, RoundRecord
-from fedgame.strategies.federation import REGISTER, Hosts, exchange, wait_for_nodes
+from fedgame.strategies.checkpoint import HOSTS, Checkpoint, read_checkpoint, write_checkpoint
+from fedgame.strategies.federation import REGISTER, Hosts, check_same, exchange, wait_for_nodes
 from fedgame.strategies.game_result import IterationRecord
 from fedgame.strategies.outcome import Accountants, Histories
 from fedgame.strategies.settings import Experiment
@@ -51,11 +52,12 @@ class ServerHalf(ABC):
             listener: Called after each round, and before what takes long.
 
         Raises:
-            RunFailed: Too few nodes or clients came.
+            RunFailed: Too few nodes or clients came, or others than the run was begun with.
         """
         self._experiment, self._grid, self._folder = experiment, grid, folder
         self._ledger, self._accountants, self._listener = ledger, accountants, listener
         self._hosts = self._register()
+        self._keep_hosts()
 
     @staticmethod
     @abstractmethod
@@ -123,6 +125,15 @@ class ServerHalf(ABC):
                 f"min-clients = {run.min_clients}: only {len(hosts.clients)} clients registered"
             )
         return hosts
+
+    def _keep_hosts(self) -> None:
+        """Write down who the run begins with; a run that goes on must have the same."""
+        now = {"clients": self._hosts.clients, "noise": self._hosts.declared["noise"]}
+        before = read_checkpoint(self._folder, HOSTS) if self._experiment.run.resume else None
+        if before is None:
+            write_checkpoint(self._folder, Checkpoint(now, {}), HOSTS)
+        else:
+            check_same(before.arrays, now)
 
     def _read_registration(
         self, _: int, content: RecordDict, order: RegistrationOrder

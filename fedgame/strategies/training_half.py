@@ -18,7 +18,7 @@ from fedgame.strategies.base import RoundRecord
 from fedgame.strategies.bounds import check_update, update_bound
 from fedgame.strategies.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from fedgame.strategies.data import federated_data
-from fedgame.strategies.federation import TRAIN, check_same_clients
+from fedgame.strategies.federation import TRAIN
 from fedgame.strategies.server_half import ServerHalf
 from fedgame.tasks.evaluation import evaluate
 
@@ -59,7 +59,7 @@ class TrainingHalf(ServerHalf, ABC):
         write_checkpoint(
             self._folder,
             Checkpoint(
-                {"parameters": self._parameters, "clients": self._hosts.clients, **arrays},
+                {"parameters": self._parameters, **arrays},
                 {
                     "done": done,
                     "left_out": self._left_out,
@@ -74,7 +74,6 @@ class TrainingHalf(ServerHalf, ABC):
         found = read_checkpoint(self._folder)
         if found is None:
             return
-        check_same_clients(found.arrays["clients"], self._hosts.clients)
         self._done = found.settings["done"]
         self._parameters = found.arrays["parameters"]
         self._left_out = found.settings["left_out"]

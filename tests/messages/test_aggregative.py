@@ -43,7 +43,7 @@ def test_orders_declarations_and_replies_survive_the_way() -> None:
     reply = unpack_message_reply(pack(MessageReply(MESSAGES)), ORDER, 2)
     assert reply.messages.tolist() == MESSAGES.tolist()
     ones, flags = np.ones(3, dtype=np.int64), np.array([True, False, True])
-    declared = PlayerDeclaration(np.array([1, 4, 2]), ones, flags, ~flags)
+    declared = PlayerDeclaration(np.array([1, 4, 2]), ones, flags, ones, ~flags)
     assert equal(unpack_player_declaration(pack(declared), 5), declared)
 
 

@@ -167,6 +167,7 @@ def _registration(**change: Any) -> RecordDict:
         betas=np.array([0.3, 1.0]),
         curvatures=np.zeros(2),
         own_noise=np.zeros(2, dtype=np.bool_),
+        noise=np.array([7, -7]),
     )
     return pack(replace(base, **change))
 
@@ -184,6 +185,8 @@ def _registration(**change: Any) -> RecordDict:
         {"betas": np.array([0.3, np.inf])},
         {"curvatures": np.array([0.3, np.nan])},
         {"own_noise": np.array([1, 0])},
+        {"noise": np.array([7.0, -7.0])},
+        {"noise": np.array([7])},
     ],
 )
 def test_a_wrong_registration_is_refused(change: dict[str, Any]) -> None:
@@ -199,6 +202,7 @@ def test_a_registration_larger_than_the_run_is_refused() -> None:
         betas=np.ones(5),
         curvatures=np.ones(5),
         own_noise=np.ones(5, dtype=np.bool_),
+        noise=clients,
     )
     with pytest.raises(InvalidReply, match="at most 4"):
         unpack_registration(content, num_clients=4)

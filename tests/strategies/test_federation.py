@@ -49,7 +49,9 @@ def test_missing_nodes_are_counted() -> None:
 
 def _registration(*clients: int) -> Registration:
     numbers = np.array(clients)
-    return Registration(numbers, numbers + 10, numbers > 0, numbers + 0.5, np.zeros(len(numbers)))
+    return Registration(
+        numbers, numbers + 10, numbers > 0, numbers, numbers + 0.5, np.zeros(len(numbers))
+    )
 
 
 def test_registrations_are_put_in_the_order_of_the_clients() -> None:

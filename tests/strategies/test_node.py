@@ -54,3 +54,18 @@ def test_a_damaged_secret_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"short")
     with pytest.raises(ConfigError, match="32 bytes"):
         Node({"data": str(tmp_path), "partition-id": 0}).secret(config.load({}), "run")
+
+
+def test_noise_is_known_by_its_secret_its_run_and_the_kind_of_node(tmp_path: Path) -> None:
+    own, seeded = config.load({}), config.load({"noise-secret": "from-seed"})
+    nodes = [Node({"data": str(tmp_path / name), "partition-id": 0}) for name in "ab"]
+    known = [
+        *(node.noise(own, run) for node in nodes for run in ("first", "second")),
+        nodes[0].noise(seeded, "first"),
+        Node({}).noise(own, "first"),
+        Node({}).noise(config.load({"seed": 7}), "first"),
+    ]
+    assert len(set(known)) == len(known)
+    assert Node(nodes[0].config).noise(own, "first") == known[0]
+    secret = (tmp_path / "a" / "secret").read_bytes()
+    assert all(number.to_bytes(8, "little", signed=True) not in secret for number in known)
