@@ -86,7 +86,8 @@ def project(name: str, home: Path, keys: KeyFolder | None) -> Iterator[Project]:
     """Bring the services up, and take them down with their volumes.
 
     Args:
-        name: Name of the project.
+        name: How the project's name ends; it begins with one of this process alone, so that what an
+            earlier one may have left is not met again.
         home: FLWR_HOME, a folder of its own.
         keys: Keys for compose.tls.yml, None for connections without TLS.
     """
@@ -105,7 +106,8 @@ def project(name: str, home: Path, keys: KeyFolder | None) -> Iterator[Project]:
         "COMPOSE_HTTP_TIMEOUT": "300",
     }
     files = ["-f", "docker-compose.yml", *(["-f", "compose.tls.yml"] if keys else [])]
-    running = Project([*compose_client(), "-p", name, *files], environment)
+    own = f"fedgame-e2e-{os.getpid()}-{name}"
+    running = Project([*compose_client(), "-p", own, *files], environment)
     security = f"root-certificates = '{keys.ca_certificate}'" if keys else "insecure = true"
     (home / "config.toml").write_text(
         f'[superlink.compose]\naddress = "127.0.0.1:{port}"\n{security}\n', encoding="utf-8"
@@ -152,14 +154,14 @@ def main() -> None:
         expected = json.loads(here.flower("fedgame", *own))["model_sha256"]
         say(f"in this process: model {expected}")
         (folder / "plain").mkdir()
-        with project("fedgame-e2e", folder / "plain", None) as running:
+        with project("plain", folder / "plain", None) as running:
             check(running, expected)
         (folder / "tls").mkdir()
         keys = _keys_for_containers(folder / "keys")
         if keys is None:
             say("TLS is left out: only root can give the keys to the containers' user")
             return
-        with project("fedgame-e2e-tls", folder / "tls", keys) as running:
+        with project("tls", folder / "tls", keys) as running:
             for node in range(NODES):
                 key = str(keys.node_public_key(node))
                 running.flower("flwr", "supernode", "register", key, "compose")
