@@ -6,7 +6,8 @@ FedgameError
 ├── CalibrationError   no noise multiplier reaches the wanted budget
 ├── AccountingError    an event or a question that an accountant cannot answer soundly
 ├── LedgerError        the ledger cannot be read or written, or contradicts itself
-│   └── DuplicateRow   a release or purchase is in the ledger already
+│   ├── DuplicateRow   a release or purchase is in the ledger already
+│   └── DiskError      the ledger's disk is full, or cannot be written
 ├── InvalidReply       a client's message fails validation
 ├── InvalidOrder       a server asks a client for what it has not agreed to
 └── RunFailed          a run cannot go on (too few clients, no nodes)
@@ -50,6 +51,10 @@ class LedgerError(FedgameError):
 
 class DuplicateRow(LedgerError):
     """A release with this (client, round, step, purpose), or a purchase, is there already."""
+
+
+class DiskError(LedgerError):
+    """The disk that the ledger is on is full, or fails; what was committed before is there."""
 
 
 class InvalidReply(FedgameError):

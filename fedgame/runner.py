@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 
 from fedgame import config
 from fedgame.audits.transcript import audit_transcript
-from fedgame.errors import AccountingError, ConfigError, LedgerError
+from fedgame.errors import AccountingError, ConfigError, DiskError, LedgerError
 from fedgame.ledger.replay import NODE_LEDGERS
 from fedgame.ledger.store import Ledger, merge, missing
 from fedgame.local_grid import LocalGrid, ReplyHook
@@ -39,9 +39,6 @@ from fedgame.strategies.threads import single_thread
 
 SOUND = ("rdp", "pld", "order2")
 """The accountants whose epsilons stand in every client table."""
-
-MERGED = "nodes.merged"
-"""It is there while the ledgers of simulated nodes are deleted, whose rows the run's ledger has."""
 
 TIMEOUTS = ("node-timeout", "reply-timeout")
 """Keys that a user may set anew for a run that goes on."""
@@ -128,8 +125,7 @@ def _run_in(
         # what was trained and recorded is kept; who spent what is not certain, and is said so
         result = replace(result, status="failed", reason=conflict)
     summary = _write(folder, result, flat, versions)
-    for name in (CHECKPOINT, JOURNAL, HOSTS):
-        (folder / name).unlink(missing_ok=True)
+    _tidy(folder, keep_nodes=bool(conflict))
     return Finished(folder, summary)
 
 
@@ -154,30 +150,40 @@ def _accountants(experiment: Experiment) -> Accountants:
 
 
 def _merge(folder: Path, ledger: Ledger) -> str:
-    """Add the rows of simulated nodes to the run's ledger, then drop the nodes' files.
+    """Add the rows of simulated nodes to the run's ledger.
 
     A node may hold rows whose reply was lost or rejected: they count. The server may not hold a
     row that its node lacks. Deployed nodes keep their ledgers to themselves.
 
     Returns:
-        Why the ledgers contradict each other, empty if they do not; then the nodes' files stay.
+        Why the ledgers contradict each other, empty if they do not.
+
+    Raises:
+        DiskError: The run's ledger cannot be written.
     """
-    sources, merged = sorted(folder.glob(NODE_LEDGERS)), folder / MERGED
-    if not merged.exists():
-        try:
-            merge(ledger, sources)
-            lost = missing(ledger, sources) if sources else []
-        except LedgerError as error:
-            return str(error)
-        if lost:
-            return f"{len(lost)} releases are in no node's ledger, the first is {lost[0]}"
-        # a run that is killed among the deletions must not look for rows in files that are gone
-        merged.touch()
-    for source in sources:
+    sources = sorted(folder.glob(NODE_LEDGERS))
+    try:
+        merge(ledger, sources)
+        lost = missing(ledger, sources) if sources else []
+    except DiskError:
+        raise
+    except LedgerError as error:
+        return str(error)
+    return f"{len(lost)} releases are in no node's ledger, the first is {lost[0]}" if lost else ""
+
+
+def _tidy(folder: Path, *, keep_nodes: bool) -> None:
+    """Delete what only a run that goes on needs; its summary is there, so this one does not.
+
+    Args:
+        folder: The run's folder.
+        keep_nodes: Whether the ledgers of simulated nodes stay, which contradict the run's.
+    """
+    for name in (CHECKPOINT, JOURNAL, HOSTS):
+        (folder / name).unlink(missing_ok=True)
+    for source in [] if keep_nodes else sorted(folder.glob(NODE_LEDGERS)):
         for file in folder.glob(source.name + "*"):
             file.unlink()
-    merged.unlink()
-    return ""
 
 
 def check_same(folder: Path, experiment: Experiment) -> None:

@@ -12,7 +12,7 @@ import pytest
 from flwr.app import Message
 
 from fedgame import config, runner
-from fedgame.errors import ConfigError, RunFailed
+from fedgame.errors import ConfigError, DiskError, RunFailed
 from fedgame.ledger.store import Ledger
 from fedgame.reports.interrupted import owned
 from fedgame.runner import Finished
@@ -174,24 +174,45 @@ def test_a_run_killed_at_its_end(run: Run, monkeypatch: pytest.MonkeyPatch, wher
     _same(whole, run(again))
 
 
-def test_a_run_killed_while_the_nodes_ledgers_are_deleted(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+def test_a_run_killed_while_it_tidies_up_has_come_to_its_end(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     whole, unlink = run(), Path.unlink
-    seen: list[Path] = []
 
     def dying(path: Path, missing_ok: bool = False) -> None:
-        if path.name.startswith("node-") and seen:
+        if path.name.startswith("node-"):
             raise Killed
         unlink(path, missing_ok=missing_ok)
-        if path.name.startswith("node-"):
-            seen.append(path)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", dying)
         again = _killed(run, {})
-    assert seen
-    _same(whole, run(again))
+    with pytest.raises(ConfigError, match="came to its end"):
+        run(again)
+    ledgers = (Ledger(folder / "ledger.sqlite") for folder in (whole.folder, tmp_path / "killed"))
+    assert len({ledger.digest() for ledger in ledgers}) == 1
+
+
+def test_a_run_that_could_not_write_its_end_goes_on_with_the_round_that_failed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: first no node can write its ledger, then nobody the run's summary."""
+    whole, append = run(), Ledger.append
+
+    def full(self: Ledger, *args: Any, **named: Any) -> None:
+        if self.path.name.startswith("node-") and self.rows()[-1:] and self.rows()[-1].round >= 2:
+            raise DiskError("database or disk is full")
+        append(self, *args, **named)
+
+    def unwritable(*_: object) -> None:
+        raise RunFailed("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "append", full)
+        patch.setattr(runner, "_write", unwritable)
+        with pytest.raises(RunFailed, match="No space"):
+            run({"run-name": "killed"})
+    _same(whole, run({"run-name": "killed", "resume": True}))
 
 
 def test_what_is_kept_to_go_on_goes_when_the_run_is_over(run: Run, tmp_path: Path) -> None:
@@ -199,7 +220,7 @@ def test_what_is_kept_to_go_on_goes_when_the_run_is_over(run: Run, tmp_path: Pat
     assert (tmp_path / "killed" / CHECKPOINT).is_file()
     run(again)
     kept = {path.name for path in (tmp_path / "killed").iterdir()}
-    assert not kept & {CHECKPOINT, JOURNAL, HOSTS, ".lock", "nodes.merged"}
+    assert not kept & {CHECKPOINT, JOURNAL, HOSTS, ".lock"}
 
 
 def test_nodes_of_the_resumed_run_draw_nothing_twice(

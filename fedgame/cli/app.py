@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from fedgame.cli import audit, deploy, keys, run, solve
-from fedgame.errors import FedgameError, RunFailed
+from fedgame.errors import DiskError, FedgameError, RunFailed
 
 # with rich at hand typer writes `\[default: ...]`, even where rich's markup is turned off
 typer.core.HAS_RICH = False
@@ -60,4 +60,4 @@ def main() -> None:
     except FedgameError as error:
         text = " ".join(str(error).split())
         sys.stderr.write(f"error: {text}\n")
-        sys.exit(1 if isinstance(error, RunFailed) else 2)
+        sys.exit(1 if isinstance(error, RunFailed | DiskError) else 2)

@@ -20,6 +20,7 @@ from fedgame.cli.progress import WAITING, ProgressView, read_mark
 from fedgame.cli.summary import read_summary
 from fedgame.config import config_keys_toml, to_toml
 from fedgame.errors import RunFailed
+from fedgame.reports.interrupted import can_go_on
 from fedgame.strategies.settings import Experiment
 
 _TAIL_LINES = 15
@@ -91,7 +92,7 @@ def run_on_flower(
         return dict(summary) if superlink else read_summary(Path(str(summary["run_dir"])))
     if interrupts.stop:
         raise typer.Exit(interrupts.exit_code)
-    raise _failure(flower, console)
+    raise _failure(flower, console, how_to_go_on(experiment, superlink))
 
 
 def kept(experiment: Experiment) -> str:
@@ -130,16 +131,24 @@ def _follow(lines: Iterable[str], view: ProgressView, *, verbose: bool) -> Mappi
     return None
 
 
-def _failure(flower: FlowerRun, console: Console) -> RunFailed:
+def how_to_go_on(experiment: Experiment, superlink: str | None) -> str:
+    """Return how a run that stopped in the middle goes on; empty if it did not, or is elsewhere."""
+    if superlink is not None:
+        return ""
+    folder = Path(experiment.run.output_dir) / experiment.run.run_name
+    return f"; it goes on with --resume {folder}" if can_go_on(folder) else ""
+
+
+def _failure(flower: FlowerRun, console: Console, hint: str) -> RunFailed:
     """Show the end of the log unless the ServerApp said why it failed, and return the error."""
     for line in flower.log:
         mark = read_mark(line)
         if mark is not None and mark.kind == "error":
-            return RunFailed(str(mark.content.get("message")))
+            return RunFailed(f"{mark.content.get('message')}{hint}")
     lines = [line for line in flower.log if line.strip() and read_mark(line) is None]
     for line in lines[-_TAIL_LINES:]:
         console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
-    return RunFailed(f"the run ended without a summary: {_reason(lines)}")
+    return RunFailed(f"the run ended without a summary: {_reason(lines)}{hint}")
 
 
 def _reason(lines: Sequence[str]) -> str:
@@ -152,4 +161,4 @@ def _reason(lines: Sequence[str]) -> str:
             reason, inside = line, False
         elif line.startswith("│"):
             reason = line.strip("│ ")
-    return reason or (lines[-1].strip() if lines else "Flower said nothing")
+    return reason or ("its process ended, see above" if lines else "Flower said nothing")

@@ -115,8 +115,9 @@ def _in_process(experiment: Experiment, console: Console) -> dict[str, Any]:
     import contextlib
     from dataclasses import asdict
 
-    from fedgame.cli.on_flower import kept
+    from fedgame.cli.on_flower import how_to_go_on, kept
     from fedgame.cli.progress import ProgressView
+    from fedgame.errors import DiskError, RunFailed
     from fedgame.runner import run_in_process
     from fedgame.strategies.base import Stage
 
@@ -136,4 +137,6 @@ def _in_process(experiment: Experiment, console: Console) -> dict[str, Any]:
         except KeyboardInterrupt:
             view.say(f"stopping{kept(experiment)}")
             raise typer.Exit(_INTERRUPTED) from None
+        except (RunFailed, DiskError) as error:
+            raise RunFailed(f"{error}{how_to_go_on(experiment, None)}") from error
     return {**finished.summary, "run_dir": str(finished.folder)}

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fedgame.errors import DuplicateRow, LedgerError
+from fedgame.errors import DiskError, DuplicateRow, LedgerError
 from fedgame.ledger.encoding import ADDED, ANSWER, LAYOUTS, PURCHASE, RELEASE, VERSION, Table
 
 TIMEOUT = 30
@@ -20,14 +20,20 @@ CACHE_KIBIBYTES = 2**16
 """Memory that a large ledger may take while it is written; rows of a round touch all its pages."""
 
 
+_OF_THE_DISK = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
+
+
 @contextmanager
 def one_line_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into ours, whose text names the file."""
     try:
         yield
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_PRIMARYKEY":
+        name = getattr(error, "sqlite_errorname", "")
+        if name == "SQLITE_CONSTRAINT_PRIMARYKEY":
             raise DuplicateRow(f"ledger {path}: a row is there already") from error
+        if name.startswith(_OF_THE_DISK):
+            raise DiskError(f"ledger {path}: {error}") from error
         raise LedgerError(f"ledger {path}: {error}") from error
     except UnicodeDecodeError as error:
         raise LedgerError(f"ledger {path}: it is damaged ({error.reason})") from error

@@ -12,6 +12,7 @@ from fedgame.reports.csv_tables import METRICS, csv_text, metrics_row
 from fedgame.reports.files import write_whole
 from fedgame.reports.game_tables import ITERATION, iteration_row
 from fedgame.strategies.base import RoundRecord
+from fedgame.strategies.checkpoint import HOSTS
 from fedgame.strategies.game_result import IterationRecord
 
 LOCK = ".lock"
@@ -29,6 +30,11 @@ def find_interrupted(folder: Path, name: str) -> Path:
     if (folder / "summary.json").exists():
         raise ConfigError("--resume", str(folder), "came to its end: it has a summary.json")
     return folder
+
+
+def can_go_on(folder: Path) -> bool:
+    """Return whether the run of a folder has registered its clients and did not end."""
+    return (folder / HOSTS).is_file() and not (folder / "summary.json").exists()
 
 
 @contextmanager

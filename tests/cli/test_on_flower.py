@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.console import Console
 
+from fedgame import config
 from fedgame.cli.flower_process import Connection
 from fedgame.cli.flower_run import FlowerRun
 from fedgame.cli.interrupts import Interrupts
-from fedgame.cli.on_flower import _failure, _follow
+from fedgame.cli.on_flower import _failure, _follow, how_to_go_on
 from fedgame.cli.progress import ProgressView
+from fedgame.strategies.checkpoint import HOSTS
 
 RAISED = """\
 Using SuperLink: fedgame (127.0.0.1:59723)
@@ -35,11 +38,11 @@ Using SuperLink: fedgame (127.0.0.1:34273)
 """
 
 
-def failure(log: str) -> tuple[str, str]:
+def failure(log: str, hint: str = "") -> tuple[str, str]:
     run = FlowerRun(Connection("fedgame", {}), Interrupts())
     run.log.extend(log.splitlines())
     stream = io.StringIO()
-    return str(_failure(run, Console(file=stream, width=80))), stream.getvalue()
+    return str(_failure(run, Console(file=stream, width=80), hint)), stream.getvalue()
 
 
 def test_the_exception_of_the_last_traceback_is_the_reason() -> None:
@@ -57,6 +60,26 @@ def test_a_reason_that_the_server_app_gave_needs_no_log() -> None:
     message, shown = failure(RAISED + 'fedgame-error {"message": "1 of 2 nodes came in 120 s"}\n')
     assert message == "1 of 2 nodes came in 120 s"
     assert shown == ""
+
+
+def test_a_process_that_was_killed_left_no_reason() -> None:
+    message, shown = failure("INFO :      Start `flwr-serverapp` process\n", "; it goes on with X")
+    assert message == (
+        "the run ended without a summary: its process ended, see above; it goes on with X"
+    )
+    assert "flwr-serverapp" in shown
+
+
+def test_only_a_run_that_began_here_and_did_not_end_goes_on(tmp_path: Path) -> None:
+    experiment = config.load({"output-dir": str(tmp_path), "run-name": "it"})
+    assert how_to_go_on(experiment, None) == ""
+    folder = tmp_path / "it"
+    folder.mkdir()
+    (folder / HOSTS).touch()
+    assert how_to_go_on(experiment, None) == f"; it goes on with --resume {folder}"
+    assert how_to_go_on(experiment, "elsewhere") == ""
+    (folder / "summary.json").touch()
+    assert how_to_go_on(experiment, None) == ""
 
 
 def test_silence_is_told_as_such() -> None:

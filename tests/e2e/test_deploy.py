@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import stat
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +27,7 @@ rounds = 2
 [task]
 name = "digits"
 """
+REGISTERED = "SuperNode ID:"
 FROM_SEED = ("-c", 'noise-secret="from-seed"')
 
 
@@ -40,6 +43,14 @@ def rows(ledger: Path) -> list[tuple[int, int, str]]:
     with sqlite3.connect(ledger) as connection:
         return connection.execute(
             "SELECT client, round, purpose FROM release ORDER BY round, purpose"
+        ).fetchall()
+
+
+def contents(ledger: Path) -> list[tuple[object, ...]]:
+    """Return every release whole, read without fedgame."""
+    with sqlite3.connect(ledger) as connection:
+        return connection.execute(
+            "SELECT * FROM release ORDER BY client, round, step, purpose"
         ).fetchall()
 
 
@@ -111,11 +122,11 @@ def test_a_node_with_a_wrong_key_is_refused(machine: Machine, tmp_path: Path) ->
         )
         with deployment:
             (known,) = [p for p in deployment.processes.started if p.title == "SuperNode 0"]
-            assert known.says("SuperNode ID:")
+            assert known.says(REGISTERED)
             stranger = deployment.start_node(1, foreign.node_key(0))
             until(lambda: stranger.ended, 60)
             assert stranger.process.returncode != 0
-            assert not stranger.says("SuperNode ID:")
+            assert not stranger.says(REGISTERED)
             assert "2004" in stranger.text() or "authentication" in stranger.text().lower()
             assert not known.ended
     assert of_the_run(machine) == []
@@ -142,3 +153,100 @@ def test_ctrl_c_leaves_nothing_but_what_nodes_keep(nodes: Machine) -> None:
     assert of_the_run(nodes) == []
     assert [port for port in ports if is_open(port)] == []
     assert list(nodes.scratch.iterdir()) == []
+
+
+def test_a_deployment_whose_server_app_is_killed_goes_on(nodes: Machine) -> None:
+    whole = replace(nodes, verb=("run",)).summary(
+        "--no-flower", "--nodes", "2", "-c", "num-clients=2", *FROM_SEED
+    )
+    process = nodes.start("--nodes", "2", "-c", 'run-name="it"', *FROM_SEED)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("round 1/"):
+            (app,) = [p for p in of_the_run(nodes) if "flwr-serverapp" in " ".join(p.cmdline())]
+            app.kill()
+            # Flower notices after a minute; the command need not wait so long
+            process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    folder = nodes.runs / "it"
+    assert not (folder / "summary.json").exists()
+    _refuses_to_simulate_the_rest(nodes, folder)
+    command = [nodes.command()[0], "deploy", "local", "--resume", str(folder), "--json"]
+    rest = subprocess.run(
+        command, env=nodes.environment, capture_output=True, text=True, timeout=nodes.seconds
+    )
+    assert rest.returncode == 0, rest.stderr
+    assert "round 1/" not in rest.stderr
+    assert json.loads(rest.stdout)["model_sha256"] == whole["model_sha256"]
+    expected = contents(Path(whole["run_dir"]) / "ledger.sqlite")
+    assert contents(folder / "ledger.sqlite") == expected
+    for node in range(2):
+        ledger = nodes.runs / "it-nodes" / f"node-{node}" / "it" / "ledger.sqlite"
+        assert contents(ledger) == [row for row in expected if row[0] == node]
+    assert of_the_run(nodes) == []
+    assert list(nodes.scratch.iterdir()) == []
+
+
+def _refuses_to_simulate_the_rest(nodes: Machine, folder: Path) -> None:
+    """Simulated nodes would release the same round once more."""
+    before = contents(folder / "ledger.sqlite")
+    command = [nodes.command()[0], "run", "--resume", str(folder), "--no-flower"]
+    refused = subprocess.run(command, env=nodes.environment, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "begun with other noise of 2 clients (0, 1)" in refused.stderr.splitlines()[-1]
+    assert contents(folder / "ledger.sqlite") == before
+
+
+def test_a_superlink_restarts_with_its_database_and_a_node_comes_back(
+    nodes: Machine, tmp_path: Path
+) -> None:
+    whole = replace(nodes, verb=("run",)).summary(
+        "--no-flower", "--nodes", "2", "-c", "num-clients=2", *FROM_SEED
+    )
+    folder = nodes.scratch / "link"
+    folder.mkdir()
+    nodes.runs.mkdir(exist_ok=True)
+    ours = replace(nodes, verb=("run",))
+    settings = ("-c", "num-clients=2", "-c", f'output-dir="{nodes.runs}"', *FROM_SEED)
+    with Interrupts() as interrupts:
+        deployment = LocalDeployment(
+            folder, interrupts, tmp_path / "data", 2, tls=True, say=lambda _: None
+        )
+        with deployment as connection:
+            ours.environment["FLWR_HOME"] = connection.environment["FLWR_HOME"]
+            where = ("--superlink", connection.name, "--json", *settings)
+            process = ours.start(*where, "-c", 'run-name="it"')
+            assert process.stderr is not None
+            link, node = (
+                started
+                for title in ("SuperLink", "SuperNode 1")
+                for started in deployment.processes.started
+                if started.title == title
+            )
+            for line in process.stderr:
+                if line.startswith("round 1/"):
+                    for program in (link.process, node.process):
+                        program.kill()
+                        program.wait()
+            process.communicate(timeout=60)
+            assert process.returncode == 1
+            program, *options = link.process.args
+            deployment.processes.start("superlink", "SuperLink", [Path(program).name, *options])
+            until(lambda: _comes_back(deployment), 150)
+            rest = ours.summary(*where, "--resume", "it")
+    assert rest["model_sha256"] == whole["model_sha256"]
+    expected = contents(Path(whole["run_dir"]) / "ledger.sqlite")
+    assert contents(nodes.runs / "it" / "ledger.sqlite") == expected
+    for number in range(2):
+        ledger = tmp_path / "data" / f"node-{number}" / "it" / "ledger.sqlite"
+        assert contents(ledger) == [row for row in expected if row[0] == number]
+    assert of_the_run(nodes) == []
+
+
+def _comes_back(deployment: LocalDeployment) -> bool:
+    """Start node 1 again; it is refused until its predecessor is known to be gone."""
+    node = deployment.start_node(1)
+    known = node.text().count(REGISTERED)
+    until(lambda: node.ended or node.text().count(REGISTERED) > known, 60)
+    return not node.ended
