@@ -11,10 +11,22 @@ from types import TracebackType
 from typing import Self
 
 from fedgame.errors import DiskError, DuplicateRow, LedgerError
-from fedgame.ledger.encoding import ADDED, ANSWER, LAYOUTS, PURCHASE, RELEASE, VERSION, Table
+from fedgame.ledger.layout import (
+    BY_ROUND,
+    CHARGE,
+    EVENT,
+    EVENT_INDEX,
+    LAYOUTS,
+    RELEASE,
+    VERSION,
+    Table,
+)
 
 TIMEOUT = 30
 """Seconds to wait for another process that writes."""
+
+FORMER = "former_release"
+"""What the table of releases of an older version is called while it is upgraded."""
 
 CACHE_KIBIBYTES = 2**16
 """Memory that a large ledger may take while it is written; rows of a round touch all its pages."""
@@ -99,8 +111,9 @@ class Database:
         while True:
             try:
                 self.connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError:
-                if time.monotonic() > deadline:
+            except sqlite3.OperationalError as error:
+                # a full disk stays full
+                if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
             else:
@@ -113,17 +126,34 @@ class Database:
         empty = tables == 0 and version == 0
         if not empty and not 1 <= version < VERSION:
             return
-        if empty:
-            self.connection.execute(f"CREATE TABLE {RELEASE.name} {RELEASE.types}")
-        else:
-            # Another program's file of this number has no such tables, and stays as it was.
-            self._require(LAYOUTS[version])
-            for column, kind in ADDED.items() if version < 3 else ():
-                self.connection.execute(f"ALTER TABLE {RELEASE.name} ADD COLUMN {column} {kind}")
-        for first, table in ((2, PURCHASE), (4, ANSWER)):  # the first version that has it
-            if version < first:
-                self.connection.execute(f"CREATE TABLE {table.name} {table.types}")
+        # another program's file of this number has no such tables, and stays as it was
+        older = LAYOUTS.get(version, ())
+        self._require(older)
+        there = {table.name for table in older}
+        if older:
+            self.connection.execute(f"ALTER TABLE {RELEASE.name} RENAME TO {FORMER}")
+            there.remove(RELEASE.name)
+        for table in LAYOUTS[VERSION]:
+            if table.name not in there:
+                self.connection.execute(table.create)
+        self.connection.execute(EVENT_INDEX)
+        if older:
+            self._move(older[0])
         self.connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _move(self, release: Table) -> None:
+        """Take the releases over from the table that had the whole event in every row."""
+        content = ", ".join(release.content)
+        self.connection.execute(
+            f"INSERT INTO {EVENT.name} ({content}) SELECT DISTINCT {content} FROM {FORMER}"
+        )
+        # an event that is not found again would be refused as unknown: none is lost
+        self.connection.execute(
+            f"INSERT INTO {CHARGE.name} ({CHARGE.columns}) "
+            f"SELECT {CHARGE.order}, have.id FROM {FORMER} AS new "
+            f"LEFT JOIN {EVENT.name} AS have ON {release.same} ORDER BY {BY_ROUND}"
+        )
+        self.connection.execute(f"DROP TABLE {FORMER}")
 
     def version(self) -> int:
         """Return the version of the file's layout, which another process may have upgraded."""

@@ -29,8 +29,12 @@ def read_events(run_folder: Path) -> dict[int, list[PrivacyEvent]]:
     Raises:
         LedgerError: The folder has no ledger, or one is damaged.
     """
+    sources = _ledgers(run_folder)
+    if len(sources) == 1:
+        with Ledger(sources[0], read_only=True) as ledger:
+            return ledger.events_by_client()
     rows: dict[tuple[int, int, int, str], LedgerRow] = {}
-    for source in _ledgers(run_folder):
+    for source in sources:
         with Ledger(source, read_only=True) as ledger:
             rows.update(
                 {(row.client, row.round, row.step, row.purpose): row for row in ledger.rows()}

@@ -8,28 +8,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from fedgame.errors import DuplicateRow
+from fedgame.errors import DuplicateRow, LedgerError
 from fedgame.ledger.answers import Answer
+from fedgame.ledger.catalogue import Events, numbers_of
 from fedgame.ledger.database import Database, one_line_errors
 from fedgame.ledger.encoding import (
-    ANSWER,
-    LAYOUTS,
-    PURCHASE,
-    RELEASE,
-    Table,
+    NO_EVENT,
+    contents_of,
+    damaged,
     digestible,
-    event_of,
     from_purchase_record,
     from_record,
     to_purchase_record,
-    to_record,
 )
 from fedgame.ledger.events import LedgerRow, PrivacyEvent
+from fedgame.ledger.layout import (
+    ANSWER,
+    BY_ROUND,
+    CHARGE,
+    KEY,
+    PURCHASE,
+    RELEASE,
+    Table,
+    stored_in,
+)
 from fedgame.ledger.merging import merge, missing
 from fedgame.ledger.purchases import Purchase
 
@@ -74,8 +82,25 @@ class Ledger(Database):
             DuplicateRow: A row with the same key is there already, or comes twice.
             LedgerError: A row cannot be stored, or the file cannot be written.
         """
+        charged = list(rows)  # events are told apart by identity: they have to stay
+        contents = contents_of(charged)
+
+        def records() -> list[tuple[Any, ...]]:
+            known = numbers_of(self.connection, dict.fromkeys(contents.values()))
+            numbers = {event: known[content] for event, content in contents.items()}
+            return [
+                (
+                    int(row.client),
+                    int(row.round),
+                    int(row.step),
+                    row.purpose,
+                    numbers[id(row.event)],
+                )
+                for row in charged
+            ]
+
         reason = "a release must be charged once, and noise never drawn twice"
-        self._insert(RELEASE, [to_record(row) for row in rows], reason, check, answers)
+        self._insert(CHARGE, records, reason, check, answers)
 
     def append_purchases(self, purchases: Iterable[Purchase], *answers: Answer) -> None:
         """Write all purchases or none; they are on disk when it returns.
@@ -89,7 +114,7 @@ class Ledger(Database):
             LedgerError: The file cannot be written.
         """
         records = [to_purchase_record(purchase) for purchase in purchases]
-        self._insert(PURCHASE, records, "a budget is bought once", answers=answers)
+        self._insert(PURCHASE, lambda: records, "a budget is bought once", answers=answers)
 
     def answer(self, action: str) -> Answer | None:
         """Return the last reply to one kind of order, None if there is none."""
@@ -101,14 +126,16 @@ class Ledger(Database):
     def _insert(
         self,
         table: Table,
-        records: list[tuple[Any, ...]],
+        make: Callable[[], list[tuple[Any, ...]]],
         reason: str,
         check: Callable[[], None] = lambda: None,
         answers: Sequence[Answer] = (),
     ) -> None:
+        records: list[tuple[Any, ...]] = []
         try:
             with self.transaction():
                 check()
+                records = make()
                 new = self._new(table, records) if self._repeats else records
                 self.connection.executemany(table.insert, new)
                 replace = ANSWER.insert.replace("INSERT", "INSERT OR REPLACE", 1)
@@ -121,8 +148,7 @@ class Ledger(Database):
 
     def _new(self, table: Table, records: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return the records that are not there word for word."""
-        where = " AND ".join(f"{column} = ?" for column in table.key)
-        query = f"SELECT {table.columns} FROM {table.name} WHERE {where}"
+        query = f"SELECT {table.columns} FROM {table.name} WHERE {table.where}"
 
         def stored(record: tuple[Any, ...]) -> bool:
             key = record[: len(table.key)]
@@ -131,8 +157,7 @@ class Ledger(Database):
         return [record for record in records if not stored(record)]
 
     def _first_duplicate(self, table: Table, records: list[tuple[Any, ...]]) -> str:
-        where = " AND ".join(f"{column} = ?" for column in table.key)
-        query = f"SELECT 1 FROM {table.name} WHERE {where}"
+        query = f"SELECT 1 FROM {table.name} WHERE {table.where}"
         seen: set[tuple[Any, ...]] = set()
         for record in records:
             key = record[: len(table.key)]
@@ -143,11 +168,16 @@ class Ledger(Database):
 
     def _records(self, table: Table) -> list[tuple[Any, ...]]:
         with one_line_errors(self.path):
-            stored = {known.name: known for known in LAYOUTS[self.version()]}.get(table.name)
+            stored = stored_in(self.version(), table.name)
             if stored is None:
                 return []
             unknown = (None,) * (len(table.content) - len(stored.content))
             return [record + unknown for record in self.connection.execute(stored.select)]
+
+    def _numbers_events(self) -> bool:
+        """Whether the file has each event once, not one of an older version open for reading."""
+        with one_line_errors(self.path):
+            return stored_in(self.version(), CHARGE.name) is not None
 
     def rows(self) -> list[LedgerRow]:
         """Return all rows, ordered by client, round, step and purpose.
@@ -155,14 +185,32 @@ class Ledger(Database):
         Raises:
             LedgerError: The file is damaged, or a row is not what it should be.
         """
-        return [from_record(self.path, record) for record in self._records(RELEASE)]
+        if not self._numbers_events():
+            return [from_record(self.path, record) for record in self._records(RELEASE)]
+        with one_line_errors(self.path):
+            events = Events(self.path, self.connection)
+            return [
+                LedgerRow(client, round_, step, purpose, events[number])
+                for client, round_, step, purpose, number in self.connection.execute(CHARGE.select)
+            ]
 
     def events_by_client(self) -> dict[int, list[PrivacyEvent]]:
-        """Return each client's events, ordered by round, step and purpose."""
-        events: dict[int, list[PrivacyEvent]] = {}
-        for record in self._records(RELEASE):
-            events.setdefault(record[0], []).append(event_of(self.path, record))
-        return events
+        """Return each client's events, ordered by round, step and purpose.
+
+        Raises:
+            LedgerError: As for `rows`.
+        """
+        found: defaultdict[int, list[PrivacyEvent]] = defaultdict(list)
+        if not self._numbers_events():
+            for row in self.rows():
+                found[row.client].append(row.event)
+            return dict(found)
+        with one_line_errors(self.path):
+            events = Events(self.path, self.connection)
+            query = f"SELECT client, event FROM {CHARGE.name} ORDER BY {BY_ROUND}"
+            for client, number in self.connection.execute(query):
+                found[client].append(events[number])
+        return {client: found[client] for client in sorted(found)}
 
     def purchases(self) -> dict[int, Purchase]:
         """Return what was bought, by client, in the order of the clients.
@@ -179,18 +227,26 @@ class Ledger(Database):
         Raises:
             LedgerError: The file is damaged.
         """
-        query = "SELECT total(coalesce(steps, 1)) FROM release WHERE client = ? AND purpose = ?"
+        query = f"""SELECT total(coalesce(steps, 1)), count(*) - count(kind)
+            FROM {RELEASE.name} WHERE client = ? AND purpose = ?"""
         with one_line_errors(self.path):
-            found = self.connection.execute(query, (int(client), purpose)).fetchone()
-        return int(found[0])
+            found, lost = self.connection.execute(query, (int(client), purpose)).fetchone()
+        if lost:
+            raise LedgerError(f"ledger {self.path}: {lost} rows of client {client}: {NO_EVENT}")
+        return int(found)
 
     def digest(self) -> str:
         """Return the SHA-256 of the rows, in hexadecimal: equal for equal rows, however written.
 
         Purchases are part of it where there are any.
+
+        Raises:
+            LedgerError: The file is damaged.
         """
         digest = hashlib.sha256()
         for record in self._records(RELEASE):
+            if record[len(KEY)] is None:
+                raise damaged(self.path, record[: len(KEY)], NO_EVENT)
             digest.update(json.dumps(digestible(record)).encode() + b"\n")
         for record in self._records(PURCHASE):
             digest.update(json.dumps([PURCHASE.name, *record]).encode() + b"\n")

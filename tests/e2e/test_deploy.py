@@ -218,21 +218,18 @@ def test_a_superlink_restarts_with_its_database_and_a_node_comes_back(
             where = ("--superlink", connection.name, "--json", *settings)
             process = ours.start(*where, "-c", 'run-name="it"')
             assert process.stderr is not None
-            link, node = (
-                started
-                for title in ("SuperLink", "SuperNode 1")
-                for started in deployment.processes.started
-                if started.title == title
-            )
+            link, node = (_program(deployment, title) for title in ("SuperLink", "SuperNode 1"))
+            command = psutil.Process(link.pid).cmdline()
             for line in process.stderr:
                 if line.startswith("round 1/"):
-                    for program in (link.process, node.process):
+                    for program in (link, node):
                         program.kill()
                         program.wait()
             process.communicate(timeout=60)
             assert process.returncode == 1
-            program, *options = link.process.args
-            deployment.processes.start("superlink", "SuperLink", [Path(program).name, *options])
+            # the interpreter, the program, its options
+            options = command[command.index("--isolation") :]
+            deployment.processes.start("superlink", "SuperLink", ["flower-superlink", *options])
             until(lambda: _comes_back(deployment), 150)
             rest = ours.summary(*where, "--resume", "it")
     assert rest["model_sha256"] == whole["model_sha256"]
@@ -242,6 +239,11 @@ def test_a_superlink_restarts_with_its_database_and_a_node_comes_back(
         ledger = tmp_path / "data" / f"node-{number}" / "it" / "ledger.sqlite"
         assert contents(ledger) == [row for row in expected if row[0] == number]
     assert of_the_run(nodes) == []
+
+
+def _program(deployment: LocalDeployment, title: str) -> subprocess.Popen[bytes]:
+    (found,) = (program for program in deployment.processes.started if program.title == title)
+    return found.process
 
 
 def _comes_back(deployment: LocalDeployment) -> bool:

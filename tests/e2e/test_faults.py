@@ -80,6 +80,8 @@ def test_a_full_disk_ends_the_run_and_with_room_it_goes_on(
     assert "No space left on device" in error or "disk is full" in error
     assert error.endswith(f"it goes on with --resume {folder}")
     for path in folder.glob("*.sqlite"):
+        if not path.stat().st_size:
+            continue  # there was no room for its first page
         with Ledger(path, read_only=True) as ledger:
             rows = ledger.rows()
         # a client's round is charged whole or not at all

@@ -70,8 +70,24 @@ PRAGMA user_version = 3;
 )
 """A ledger of version 3, which kept no answers."""
 
+VERSION_4 = VERSION_3.replace(
+    "PRAGMA user_version = 3;",
+    """
+CREATE TABLE answer (
+    action TEXT NOT NULL, round INTEGER NOT NULL, digest BLOB NOT NULL, reply BLOB NOT NULL,
+    PRIMARY KEY (action)
+) STRICT, WITHOUT ROWID;
+INSERT INTO answer VALUES ('train', 3, x'01', x'02');
+PRAGMA user_version = 4;
+""",
+)
+"""A ledger of version 4, which had the whole event in every row."""
+
 VERSION_2_DIGEST = "5285cb70a8499c4c4688a746d26aba18ac3a54222e7fd7bda931de5b7a8193f4"
 """The digest that the code of that version computed of it."""
+
+VERSION_3_DIGEST = "0997de53b8888a03cdf157152eb8e0ae38eb09c899ebdf2ceb42d2b2b375be77"
+"""The digest that the code of version 3 computed of its ledger, and that of version 4 of its."""
 
 
 def row(
@@ -104,6 +120,11 @@ def written_by_version_2(path: Path) -> Path:
 def written_by_version_3(path: Path) -> Path:
     """Make the same ledger with a Laplace vector, as it was before answers."""
     return written_by_script(path, VERSION_3)
+
+
+def written_by_version_4(path: Path) -> Path:
+    """Make the same ledger with an answer, as it was before events were kept once."""
+    return written_by_script(path, VERSION_4)
 
 
 def written_by_script(path: Path, script: str) -> Path:

@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 
 from fedgame.errors import LedgerError
+from fedgame.ledger.events import PrivacyEvent
 from fedgame.ledger.store import Ledger, merge, missing
 from tests.ledger.support import (
     CHOICE,
+    GAUSSIAN,
+    UNCOVERED,
     VECTOR,
     deal,
     row,
     written,
     written_by_version_1,
     written_by_version_2,
+    written_by_version_4,
 )
 
 
@@ -41,6 +45,46 @@ def test_merging_node_ledgers_gives_the_bits_of_one_ledger(tmp_path: Path) -> No
     with Ledger(tmp_path / "all") as target, Ledger(whole) as reference:
         merge(target, sources)
         assert target.digest() == reference.digest()
+
+
+def test_files_that_number_their_events_differently_merge_into_one(tmp_path: Path) -> None:
+    events: list[PrivacyEvent] = [GAUSSIAN, CHOICE, VECTOR, UNCOVERED]
+    rows = [row(k, event=events[k % 4]) for k in range(24)]
+    whole = written(tmp_path / "whole", *rows)
+    sources = [
+        written(tmp_path / "0", *rows[:8]),
+        written(tmp_path / "1", *rows[15:7:-1]),
+        written(tmp_path / "2", rows[18], rows[16], rows[17]),
+    ]
+    with Ledger(tmp_path / "all") as target, Ledger(whole) as reference:
+        target.append([rows[19], rows[7], rows[6], *rows[20:], rows[10]])
+        merge(target, sources)
+        assert target.rows() == rows
+        assert target.digest() == reference.digest()
+        assert target.connection.execute("SELECT count(*) FROM event").fetchone() == (4,)
+        assert missing(target, sources) == rows[19:]
+
+
+def test_equal_numbers_of_different_events_are_a_contradiction(tmp_path: Path) -> None:
+    # in both files the event has the number 1
+    source = written(tmp_path / "0", row(1, event=CHOICE))
+    with Ledger(written(tmp_path / "all", row(1))) as target:
+        with pytest.raises(LedgerError, match=r"client 1.*differs"):
+            merge(target, [source])
+        assert target.rows() == [row(1)]
+        assert target.connection.execute("SELECT count(*) FROM event").fetchone() == (1,)
+
+
+def test_different_numbers_of_one_event_are_none(tmp_path: Path) -> None:
+    source = written(tmp_path / "0", row(1), row(2))
+    with Ledger(written(tmp_path / "all", row(1), row(2))) as target:
+        columns = "kind, neighbours, mechanism, noise_multiplier, sampling_rate, steps, strength"
+        target.connection.execute(
+            f"INSERT INTO event (id, {columns}) SELECT 7, {columns} FROM event"
+        )
+        target.connection.execute("UPDATE charge SET event = 7 WHERE client = 2")
+        merge(target, [source])
+        assert target.rows() == [row(1), row(2)]
 
 
 def test_merge_refuses_a_row_that_two_sources_hold(tmp_path: Path) -> None:
@@ -173,6 +217,15 @@ def test_merge_reads_a_source_of_version_2_beside_one_of_today(tmp_path: Path) -
         merge(target, sources)
         assert target.rows() == rows
         assert target.digest() == reference.digest()
+        assert missing(target, sources) == []
+
+
+def test_merge_reads_a_source_of_version_4_beside_one_of_today(tmp_path: Path) -> None:
+    rows = [row(1), row(1, round_=2, event=CHOICE), row(1, round_=3, event=VECTOR)]
+    sources = [written_by_version_4(tmp_path / "0"), written(tmp_path / "1", row(2, event=VECTOR))]
+    with Ledger(written(tmp_path / "all", rows[2], bought=[deal(1)])) as target:
+        merge(target, sources)
+        assert target.rows() == [*rows, row(2, event=VECTOR)]
         assert missing(target, sources) == []
 
 

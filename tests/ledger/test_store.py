@@ -169,7 +169,7 @@ ledger = Ledger(Path({str(path)!r}))
 for round_ in range(5):
     ledger.append([LedgerRow(1, round_, 0, "u", PureDPChoice(.1, "example", "e"))])
 ledger.connection.execute("BEGIN IMMEDIATE")
-ledger.connection.execute("DELETE FROM release")
+ledger.connection.execute("DELETE FROM charge")
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
@@ -202,9 +202,12 @@ def test_a_file_cut_short_is_an_error_not_an_empty_ledger(tmp_path: Path) -> Non
 def test_a_tampered_row_is_refused_when_read(tmp_path: Path, change: str, complaint: str) -> None:
     path = written(tmp_path / "l", row(1))
     with Ledger(path) as ledger:
-        ledger.connection.execute(f"UPDATE release SET {change}")
-        with pytest.raises(LedgerError, match=complaint):
-            ledger.rows()
+        ledger.connection.execute(f"UPDATE event SET {change}")
+        for read in (ledger.rows, ledger.events_by_client):
+            with pytest.raises(LedgerError, match=complaint) as error:
+                read()
+            assert "row (client 1, round 1, step 0, u): " in str(error.value)
+            assert "\n" not in str(error.value)
 
 
 def test_digest_depends_on_the_rows_only(tmp_path: Path) -> None:
