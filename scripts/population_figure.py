@@ -52,7 +52,7 @@ def scaling_figure(rows: Rows) -> Figure:
             row=1,
             col=2,
         )
-    finish_figure(figure, height=420, legend_y=-0.22)
+    finish_figure(figure, height=420, legend_y=-0.26)
     figure.update_xaxes(title="Clients", type="log", dtick=1)
     figure.update_yaxes(title="Microseconds a client and round", type="log", dtick=1, col=1)
     figure.update_yaxes(title="GiB of all processes", rangemode="tozero", col=2)

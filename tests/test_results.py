@@ -165,15 +165,18 @@ def _population(task: str) -> list[dict[str, str]]:
     return sorted(rows, key=lambda row: int(row["clients"]))
 
 
-@pytest.mark.parametrize("task", ["logistic"])
+@pytest.mark.parametrize("task", ["logistic", "quadratic"])
 def test_a_hundred_thousand_clients_fit_a_small_machine(task: str) -> None:
     largest = _population(task)[-1]
     assert int(largest["clients"]) == 100_000
     assert float(largest["peak_mebibytes"]) < 8 * 1024
     assert float(largest["run_seconds"]) < 180
+    assert float(largest["plain_seconds"]) < 5
+    if task == "logistic":
+        assert float(largest["choice_seconds"]) < 5
 
 
-@pytest.mark.parametrize("task", ["logistic"])
+@pytest.mark.parametrize("task", ["logistic", "quadratic"])
 def test_a_client_costs_less_in_a_larger_cohort(task: str) -> None:
     rows = _population(task)
     costs = [float(row["plain_seconds"]) / int(row["clients"]) for row in rows]
