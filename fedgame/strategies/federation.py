@@ -176,6 +176,9 @@ def exchange(
         if reply.has_error():
             log.warning("round %d: node %d failed (code %d)", round_, node, reply.error.code)
             continue
+        if reply.metadata.src_node_id != node:
+            log.warning("round %d: an answer for node %d from another: rejected", round_, node)
+            continue
         try:
             replies[node] = read(node, reply.content)
         except InvalidReply as error:

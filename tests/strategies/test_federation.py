@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Message
+from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedgame.errors import RunFailed
 from fedgame.local_grid import LocalGrid
@@ -77,3 +78,59 @@ def test_a_node_that_crashes_is_left_out(caplog: pytest.LogCaptureFixture) -> No
     replies = exchange(grid, orders, "query.register", 0, 1.0, lambda _, content: content)
     assert replies == {}
     assert "node 1 failed (code 1)" in caplog.text
+
+
+class ScriptedGrid(LocalGrid):
+    """Gives what it is told to give, look by look, whatever was asked for."""
+
+    def __init__(self, looks: list[list[Message]]) -> None:
+        super().__init__(_unused, 2, {})
+        self.looks = looks
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        return [f"asked {message.metadata.dst_node_id}" for message in messages]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        del message_ids
+        return self.looks.pop(0) if self.looks else []
+
+
+def _reply(node: int, answers: str, text: str) -> Message:
+    ScriptedGrid([])  # gives this process an identity
+    order = Message(RecordDict(), node, "train", group_id="3")
+    reply = Message(RecordDict({"said": ConfigRecord({"text": text})}), reply_to=order)
+    reply.metadata.__dict__["_reply_to_message_id"] = answers
+    return reply
+
+
+def _heard(looks: list[list[Message]], timeout: float) -> dict[int, str]:
+    return exchange(
+        ScriptedGrid(looks),
+        {1: RecordDict(), 2: RecordDict()},
+        "train",
+        3,
+        timeout,
+        lambda _, content: str(content.config_records["said"]["text"]),
+    )
+
+
+def test_a_reply_counts_once_and_for_the_message_that_it_answers() -> None:
+    first = _reply(1, "asked 1", "first")
+    looks = [
+        [_reply(1, "of another round", "replayed"), first],
+        [first, _reply(1, "asked 1", "second thoughts"), _reply(2, "asked 2", "other")],
+    ]
+    assert _heard(looks, timeout=10) == {1: "first", 2: "other"}
+
+
+def test_an_answer_for_another_node_is_rejected(caplog: pytest.LogCaptureFixture) -> None:
+    looks = [[_reply(1, "asked 1", "mine"), _reply(1, "asked 2", "not mine")]]
+    assert _heard(looks, timeout=10) == {1: "mine"}
+    assert "an answer for node 2 from another: rejected" in caplog.text
+
+
+def test_a_late_reply_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    never: list[list[Message]] = [[]] * 10_000
+    late = [[_reply(1, "asked 1", "in time")], *never, [_reply(2, "asked 2", "too late")]]
+    assert _heard(late, timeout=0.3) == {1: "in time"}
+    assert "round 3: no valid reply of node 2" in caplog.text
