@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
-from scipy.optimize import brentq
+import scipy
 
 from fedgame.accountants.base import Accountant
 from fedgame.accountants.pld import MIN_DELTA, PldAccountant
@@ -146,7 +146,7 @@ def _root(cost: Cost, target: float, guess: float) -> float:
     def excess(log_noise: float) -> float:
         return math.log(max(cost(math.exp(log_noise)), target * 1e-3) / target)
 
-    return math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-7))
+    return math.exp(scipy.optimize.brentq(excess, math.log(low), math.log(high), xtol=1e-7))
 
 
 def _round_up(cost: Cost, target: float, root: float) -> float:

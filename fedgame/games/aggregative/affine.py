@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from fedgame.games.aggregative.base import check_types
 from fedgame.games.aggregative.quadratic import QuadraticGame, times
@@ -115,9 +114,9 @@ def solve_coupled(blocks: FloatArray, couplings: FloatArray, right: FloatArray) 
     i = np.broadcast_to(rows[:, None, None] * n + within[:, None], shape)
     j = np.broadcast_to(columns[:, None, None] * n + within, shape)
     size = (players + 1) * n
-    matrix = sparse.csc_array((data.ravel(), (i.ravel(), j.ravel())), shape=(size, size))
+    matrix = scipy.sparse.csc_array((data.ravel(), (i.ravel(), j.ravel())), shape=(size, size))
     try:
-        solution = splu(matrix).solve(np.append(right.ravel(), np.zeros(n)))
+        solution = scipy.sparse.linalg.splu(matrix).solve(np.append(right.ravel(), np.zeros(n)))
     except RuntimeError:  # exactly singular
         return np.full_like(right, np.nan)
     return np.asarray(solution[: players * n].reshape(right.shape))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.sparse import csgraph
 
 from fedgame.games.best_response import FloatArray, IntArray
 
@@ -201,7 +201,9 @@ def _require_connected(matrix: FloatArray) -> None:
     if alone.any():
         player = int(np.argmax(alone))
         raise ValueError(f"graph: player {player} hears nobody or is heard by nobody")
-    count, parts = csgraph.connected_components(links, directed=True, connection="strong")
+    count, parts = scipy.sparse.csgraph.connected_components(
+        links, directed=True, connection="strong"
+    )
     if count > 1:
         stranger = int(np.argmax(parts != parts[0]))
         raise ValueError(f"graph: player 0 and player {stranger} do not hear each other")

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from fedgame.games.procurement.base import Mechanism, Terms, require_positive
 from fedgame.games.procurement.prior import Prior
@@ -97,7 +97,7 @@ def calibrate_eta(
         low -= STEP
     while excess(high) < 0:
         high += STEP
-    log_eta = brentq(excess, low, high, xtol=TOLERANCE) if low < high else low
+    log_eta = scipy.optimize.brentq(excess, low, high, xtol=TOLERANCE) if low < high else low
     found = costs(log_eta)
     error = float(np.std(found, ddof=1)) / math.sqrt(draws)
     return Calibration(math.exp(log_eta), float(np.mean(found)), error)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy  # scipy.stats loads when first used: half a second that most runs do without
 
 from fedgame.games.best_response import FloatArray
 from fedgame.games.procurement.continuous_prior import UNBOUNDED_QUANTILE
@@ -59,15 +59,19 @@ def _uniform(arguments: list[str]) -> Any:
     low, high = _numbers(arguments)
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"LOW = {low:g} must be below HIGH = {high:g}, both finite")
-    return stats.uniform(low, high - low)
+    return scipy.stats.uniform(low, high - low)
 
 
 def _of_scipy(name: str, arguments: list[str]) -> Any:
-    family = getattr(stats, name, None)
-    if isinstance(family, stats.rv_discrete):
+    family = getattr(scipy.stats, name, None)
+    if isinstance(family, scipy.stats.rv_discrete):
         raise ValueError(f"{name} is discrete; allowed: {FORMS}")
-    if not isinstance(family, stats.rv_continuous):
-        known = [key for key in dir(stats) if isinstance(getattr(stats, key), stats.rv_continuous)]
+    if not isinstance(family, scipy.stats.rv_continuous):
+        known = [
+            key
+            for key in dir(scipy.stats)
+            if isinstance(getattr(scipy.stats, key), scipy.stats.rv_continuous)
+        ]
         close = difflib.get_close_matches(name, [*known, "samples"], n=1)
         hint = f", did you mean {close[0]!r}?" if close else ";"
         raise ValueError(f"unknown distribution {name!r}{hint} allowed: {FORMS}")
