@@ -3,6 +3,7 @@ PYTHON ?= python3
 EXPERIMENT ?= experiments/demo.toml
 TORCH_INDEX ?=
 ARGS ?=
+WORKERS ?= 2
 
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check \
@@ -24,11 +25,11 @@ help: ## list the targets
 run: .venv/.run ## run the demo (EXPERIMENT=file, ARGS=options); writes to runs/ or FEDGAME_HOME
 	FEDGAME_HOME="$${FEDGAME_HOME:-$(CURDIR)/runs}" $(BIN)/fedgame run $(EXPERIMENT) $(ARGS)
 
-test: .venv/.dev ## run all tests (ARGS=pytest options)
-	$(BIN)/pytest $(ARGS)
+test: .venv/.dev ## run all tests (ARGS=pytest options, WORKERS=processes)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 
-e2e: .venv/.dev ## run the tests that start Flower, real nodes among them (minutes)
-	$(BIN)/pytest -m e2e $(ARGS)
+e2e: .venv/.dev ## run the tests that `make test` leaves out: real nodes, kills (minutes)
+	$(BIN)/pytest -m deploy tests/e2e $(ARGS)
 
 e2e-compose: .venv/.dev ## build and run docker-compose.yml, plain and with TLS, and take it down
 	TORCH_INDEX=$(TORCH_INDEX) $(BIN)/python scripts/e2e_compose.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,20 @@ from fedgame import config
 from fedgame.local_grid import ReplyHook
 from fedgame.runner import Finished, run_in_process
 from tests.support import SMALL, Run
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach tests and what they start: a background job and its children ignore it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a file's tests in one worker, and all that start Flower in one: they look for strays."""
+    for item in items:
+        group = "flower" if item.get_closest_marker("e2e") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture
