@@ -11,8 +11,6 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check \
 # what is installed depends on [build-system] and [project] alone, not on the settings of tools
 REQUIREMENTS := sed '/^\[tool\./,$$d' pyproject.toml
 
-IN_PARALLEL = --numprocesses $(WORKERS) --dist loadfile
-
 export PIP_ROOT_USER_ACTION = ignore
 # two threads change sums, and bits with them; on a busy machine they are slower as well
 export OMP_NUM_THREADS = 1
@@ -28,10 +26,10 @@ run: .venv/.run ## run the demo (EXPERIMENT=file, ARGS=options); writes to runs/
 	FEDGAME_HOME="$${FEDGAME_HOME:-$(CURDIR)/runs}" $(BIN)/fedgame run $(EXPERIMENT) $(ARGS)
 
 test: .venv/.dev ## run all tests (ARGS=pytest options, WORKERS=processes)
-	$(BIN)/pytest $(IN_PARALLEL) $(ARGS)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 
 e2e: .venv/.dev ## run the tests that `make test` leaves out: real nodes, kills (minutes)
-	$(BIN)/pytest -m deploy tests/e2e $(IN_PARALLEL) $(ARGS)
+	$(BIN)/pytest -m deploy tests/e2e $(ARGS)
 
 e2e-compose: .venv/.dev ## build and run docker-compose.yml, plain and with TLS, and take it down
 	TORCH_INDEX=$(TORCH_INDEX) $(BIN)/python scripts/e2e_compose.py

@@ -22,6 +22,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a file's tests in one worker, and all that start Flower in one: they look for strays."""
+    for item in items:
+        group = "flower" if item.get_closest_marker("e2e") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Run a small experiment in this process, with `overrides` on top."""
