@@ -28,7 +28,7 @@ run: .venv/.run ## run the demo (EXPERIMENT=file, ARGS=options); writes to runs/
 test: .venv/.dev ## run all tests (ARGS=pytest options, WORKERS=processes)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 
-e2e: .venv/.dev ## run the tests that `make test` leaves out: real nodes, kills (minutes)
+e2e: .venv/.dev ## run the tests that `make test` leaves out: real nodes (minutes)
 	$(BIN)/pytest -m deploy tests/e2e $(ARGS)
 
 e2e-compose: .venv/.dev ## build and run docker-compose.yml, plain and with TLS, and take it down

@@ -146,6 +146,8 @@ class FlowerProcesses:
             "NO_PROXY": ",".join(filter(None, proxies)),
             "no_proxy": ",".join(filter(None, proxies)),
             "RAY_TMPDIR": str(folder),
+            # a program that is killed leaves its temporary files, which go with the folder
+            "TMPDIR": str(folder),
             # more threads change sums and with them bits
             "OMP_NUM_THREADS": "1",
             # Flower's default of seconds is added to every message

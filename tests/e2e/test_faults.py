@@ -125,7 +125,6 @@ def _both(machine: Machine, *arguments: str) -> list[dict[str, str]]:
     return [json.loads(output) for output, _ in outputs]
 
 
-@pytest.mark.deploy
 def test_two_runs_at_once_have_folders_of_their_own(machine: Machine) -> None:
     one, other = _both(machine)
     assert one["run_dir"] != other["run_dir"]

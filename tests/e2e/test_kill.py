@@ -61,7 +61,6 @@ def _what_is_left(folder: Path) -> tuple[list[LedgerRow], str, str]:
 
 
 @pytest.mark.e2e
-@pytest.mark.deploy
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 @pytest.mark.parametrize(("system", "kills"), [("mfpg", 20), ("aggregative", 5)])
 def test_killed_at_random_moments(tmp_path: Path, system: str, kills: int) -> None:
