@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedgame.cli import audit_transcript
+from fedgame.cli.flags import AsJson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,9 +65,7 @@ def ledger(
     delta: Annotated[
         float | None, typer.Option(help="Delta of the epsilons.", show_default="the run's")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Re-audit a run's ledger: each client's epsilon at delta, and its delta at epsilon 1.
 

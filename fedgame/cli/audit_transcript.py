@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedgame.cli.flags import AsJson
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,9 +26,7 @@ SAME = 1e-12
 def transcript(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a game's run.")],
     *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Recompute from transcript.npz and config.toml what a game's messages leaked.
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedgame.cli.flags import Resume, RunConfig, SummaryAsJson, Verbose
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,10 +28,7 @@ def local(
         typer.Argument(metavar="EXPERIMENT.toml", help="Experiment file; without it, the demo."),
     ] = None,
     *,
-    run_config: Annotated[
-        list[str] | None,
-        typer.Option("--run-config", "-c", metavar="'KEY=VALUE'", help="Override one key."),
-    ] = None,
+    run_config: RunConfig = None,
     nodes: Annotated[
         int | None,
         typer.Option(min=1, help="Number of nodes, and of clients.", show_default="num-clients"),
@@ -40,19 +39,12 @@ def local(
             metavar="DIR", help="Where nodes keep secrets, ledgers, logs.", show_default="RUN-nodes"
         ),
     ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Go on with the run of this folder, which was killed."),
-    ] = None,
+    resume: Resume = None,
     tls: Annotated[
         bool, typer.Option("--tls", help="Encrypt, and authenticate nodes, with keys made now.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else on stdout.")
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show Flower's own log as it comes.")
-    ] = False,
+    as_json: SummaryAsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run an experiment on real nodes: processes on free ports of the loopback interface.
 

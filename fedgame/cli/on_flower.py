@@ -97,8 +97,11 @@ def run_on_flower(
 
 def kept(experiment: Experiment) -> str:
     """Return where a run that is interrupted leaves what it recorded."""
-    folder = Path(experiment.run.output_dir) / experiment.run.run_name
-    return f"; what was recorded stays in {folder}"
+    return f"; what was recorded stays in {_folder(experiment)}"
+
+
+def _folder(experiment: Experiment) -> Path:
+    return Path(experiment.run.output_dir) / experiment.run.run_name
 
 
 @contextlib.contextmanager
@@ -135,7 +138,7 @@ def how_to_go_on(experiment: Experiment, superlink: str | None) -> str:
     """Return how a run that stopped in the middle goes on; empty if it did not, or is elsewhere."""
     if superlink is not None:
         return ""
-    folder = Path(experiment.run.output_dir) / experiment.run.run_name
+    folder = _folder(experiment)
     return f"; it goes on with --resume {folder}" if can_go_on(folder) else ""
 
 

@@ -50,9 +50,10 @@ def prepare_resumed(
             raise ConfigError(key, value, allowed)
     experiment = load({**flat, **changed, "resume": True})
     check_same(folder, experiment)
-    if superlink is None and not deployed:
-        refuse_own_secret(experiment)
-    if deployed and experiment.run.nodes != experiment.run.num_clients:
+    if not deployed:
+        if superlink is None:
+            refuse_own_secret(experiment)
+    elif experiment.run.nodes != experiment.run.num_clients:
         allowed = "was begun in a simulation: fedgame run --resume"
         raise ConfigError("--resume", run, allowed)
     return experiment

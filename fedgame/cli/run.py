@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedgame.cli.flags import Resume, RunConfig, SummaryAsJson, Verbose
+
 _INTERRUPTED = 130
 """The shell's exit code for Ctrl-C."""
 
@@ -27,10 +29,7 @@ def run(
         typer.Argument(metavar="EXPERIMENT.toml", help="Experiment file; without it, the demo."),
     ] = None,
     *,
-    run_config: Annotated[
-        list[str] | None,
-        typer.Option("--run-config", "-c", metavar="'KEY=VALUE'", help="Override one key."),
-    ] = None,
+    run_config: RunConfig = None,
     nodes: Annotated[
         int | None, typer.Option(min=1, help="Number of simulated nodes.", show_default="2")
     ] = None,
@@ -38,19 +37,12 @@ def run(
         str | None,
         typer.Option(metavar="NAME", help="Use this SuperLink of Flower's config.toml."),
     ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Go on with the run of this folder, which was killed."),
-    ] = None,
+    resume: Resume = None,
     no_flower: Annotated[
         bool, typer.Option("--no-flower", help="Run in this process: same bits, no start-up.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else on stdout.")
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show Flower's own log as it comes.")
-    ] = False,
+    as_json: SummaryAsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run an experiment and say what it reached and what leaked.
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedgame.cli.flags import AsJson, RunConfig
+
 if TYPE_CHECKING:
     from fedgame.games.aggregative.base import AggregativeGame
     from fedgame.games.aggregative.equilibrium import Equilibrium
@@ -34,13 +36,8 @@ def game(
             show_default="those that a run draws from the seed",
         ),
     ] = None,
-    run_config: Annotated[
-        list[str] | None,
-        typer.Option("--run-config", "-c", metavar="'KEY=VALUE'", help="Override one key."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
-    ] = False,
+    run_config: RunConfig = None,
+    as_json: AsJson = False,
 ) -> None:
     """Find the Nash equilibrium of an aggregative game, exactly, without any message.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedgame.cli.flags import AsJson, RunConfig
 from fedgame.errors import ConfigError, FedgameError, RunFailed
 
 if TYPE_CHECKING:
@@ -26,17 +27,12 @@ def hjb_fpk(
         ),
     ] = None,
     *,
-    run_config: Annotated[
-        list[str] | None,
-        typer.Option("--run-config", "-c", metavar="'KEY=VALUE'", help="Override one key."),
-    ] = None,
+    run_config: RunConfig = None,
     output: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write hjb-fpk.npz and hjb-fpk.html there."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Solve the mean-field privacy game over time: strengths s*(t, x) and densities of the state.
 

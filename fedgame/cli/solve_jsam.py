@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedgame.cli.flags import AsJson
 from fedgame.errors import FedgameError
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ def jsam(
         str | None,
         typer.Option(metavar="DIR", help="Write allocation.csv and allocation.html there."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Buy privacy: select clients, set their budgets and their payments.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fedgame.cli.flags import AsJson, RunConfig
 from fedgame.errors import FedgameError, RunFailed
 
 if TYPE_CHECKING:
@@ -34,10 +35,7 @@ def limit(
         ),
     ] = None,
     *,
-    run_config: Annotated[
-        list[str] | None,
-        typer.Option("--run-config", "-c", metavar="'KEY=VALUE'", help="Override one key."),
-    ] = None,
+    run_config: RunConfig = None,
     release: Annotated[
         str | None,
         typer.Option(
@@ -79,9 +77,7 @@ def limit(
     output: Annotated[
         str | None, typer.Option(metavar="DIR", help="Write limit.csv and limit.html there.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare equilibria of N players with the mean-field equilibrium; reads no data.
 

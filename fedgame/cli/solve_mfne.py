@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedgame.cli.flags import AsJson, RunConfig
+
 if TYPE_CHECKING:
     from fedgame.cli.options import Options
     from fedgame.strategies.settings import Experiment
@@ -25,10 +27,7 @@ def mfne(
         ),
     ] = None,
     *,
-    run_config: Annotated[
-        list[str] | None,
-        typer.Option("--run-config", "-c", metavar="'KEY=VALUE'", help="Override one key."),
-    ] = None,
+    run_config: RunConfig = None,
     release: Annotated[
         str | None,
         typer.Option(
@@ -71,9 +70,7 @@ def mfne(
     output: Annotated[
         str | None, typer.Option(metavar="DIR", help="Write mfne.csv and mfne.html there.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the mean-field equilibrium of a privacy game, with its certificate; reads no data.
 

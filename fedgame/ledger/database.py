@@ -31,8 +31,8 @@ FORMER = "former_release"
 CACHE_KIBIBYTES = 2**16
 """Memory that a large ledger may take while it is written; rows of a round touch all its pages."""
 
-
-_OF_THE_DISK = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
+OF_THE_DISK = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
+"""How the names of SQLite's errors begin that say nothing about what was to be written."""
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def one_line_errors(path: Path) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_CONSTRAINT_PRIMARYKEY":
             raise DuplicateRow(f"ledger {path}: a row is there already") from error
-        if name.startswith(_OF_THE_DISK):
+        if name.startswith(OF_THE_DISK):
             raise DiskError(f"ledger {path}: {error}") from error
         raise LedgerError(f"ledger {path}: {error}") from error
     except UnicodeDecodeError as error:

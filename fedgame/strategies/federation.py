@@ -112,7 +112,7 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
     )
 
 
-def check_same(
+def check_same_clients(
     before: Mapping[str, NDArray[np.int64]], now: Mapping[str, NDArray[np.int64]]
 ) -> None:
     """Refuse to go on with a run whose clients are not those that it was begun with.

@@ -20,7 +20,13 @@ from fedgame.messages.records import pack
 from fedgame.messages.registration import Declaration, RegistrationOrder
 from fedgame.strategies.base import ProgressListener, Result, RoundRecord
 from fedgame.strategies.checkpoint import HOSTS, Checkpoint, read_checkpoint, write_checkpoint
-from fedgame.strategies.federation import REGISTER, Hosts, check_same, exchange, wait_for_nodes
+from fedgame.strategies.federation import (
+    REGISTER,
+    Hosts,
+    check_same_clients,
+    exchange,
+    wait_for_nodes,
+)
 from fedgame.strategies.game_result import IterationRecord
 from fedgame.strategies.outcome import Accountants, Histories
 from fedgame.strategies.settings import Experiment
@@ -133,7 +139,7 @@ class ServerHalf(ABC):
         if before is None:
             write_checkpoint(self._folder, Checkpoint(now, {}), HOSTS)
         else:
-            check_same(before.arrays, now)
+            check_same_clients(before.arrays, now)
 
     def _read_registration(
         self, _: int, content: RecordDict, order: RegistrationOrder

@@ -41,6 +41,19 @@ class Machine:
             timeout=self.seconds,
         )
 
+    def go_on(
+        self, folder: Path, *arguments: str, verb: tuple[str, ...] = ("run",)
+    ) -> subprocess.CompletedProcess[str]:
+        """Resume the run of a folder."""
+        return subprocess.run(
+            [str(PROGRAMS / "fedgame"), *verb, "--resume", str(folder), *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=self.seconds,
+        )
+
     def summary(self, *arguments: str) -> dict[str, Any]:
         result = self.run("--json", *arguments)
         assert result.returncode == 0, result.stderr

@@ -213,10 +213,7 @@ def test_a_deployment_whose_server_app_is_killed_goes_on(nodes: Machine) -> None
     folder = nodes.runs / "it"
     assert not (folder / "summary.json").exists()
     _refuses_to_simulate_the_rest(nodes, folder)
-    command = [nodes.command()[0], "deploy", "local", "--resume", str(folder), "--json"]
-    rest = subprocess.run(
-        command, env=nodes.environment, capture_output=True, text=True, timeout=nodes.seconds
-    )
+    rest = nodes.go_on(folder, "--json", verb=nodes.verb)
     assert rest.returncode == 0, rest.stderr
     assert "round 1/" not in rest.stderr
     assert json.loads(rest.stdout)["model_sha256"] == whole["model_sha256"]
@@ -232,8 +229,7 @@ def test_a_deployment_whose_server_app_is_killed_goes_on(nodes: Machine) -> None
 def _refuses_to_simulate_the_rest(nodes: Machine, folder: Path) -> None:
     """Simulated nodes would release the same round once more."""
     before = contents(folder / "ledger.sqlite")
-    command = [nodes.command()[0], "run", "--resume", str(folder), "--no-flower"]
-    refused = subprocess.run(command, env=nodes.environment, capture_output=True, text=True)
+    refused = nodes.go_on(folder, "--no-flower")
     assert refused.returncode == 1
     assert "begun with other noise of 2 clients (0, 1)" in refused.stderr.splitlines()[-1]
     assert contents(folder / "ledger.sqlite") == before

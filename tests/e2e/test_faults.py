@@ -87,10 +87,8 @@ def test_a_full_disk_ends_the_run_and_with_room_it_goes_on(
         # a client's round is charged whole or not at all
         assert {row.round for row in rows} == set(range(1, rows[-1].round + 1 if rows else 1))
     disk.remount("size=100m")
-    command = [many.command()[0], "run", "--resume", str(folder), *HERE]
-    rest = subprocess.run(
-        command, env=many.environment, capture_output=True, text=True, check=True, timeout=100
-    )
+    rest = many.go_on(folder, *HERE)
+    assert rest.returncode == 0, rest.stderr
     assert json.loads(rest.stdout)["model_sha256"] == whole["model_sha256"]
     with (
         Ledger(folder / "ledger.sqlite", read_only=True) as found,
